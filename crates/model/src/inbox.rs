@@ -1,0 +1,130 @@
+//! One user's view of one conversation: the row that the inbox is made of.
+//!
+//! The row consists of cells that are written apart, each with its own time, and merge in whatever order they arrive.
+
+use minicbor::{Decode, Encode};
+
+use crate::{ConversationId, Deleted, Head, Kind, LastMessage, Mark, Millis, N, Seq, UserId};
+
+/// A value that the latest event wins.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Cell<T> {
+    #[n(0)]
+    pub at: Seq,
+    #[n(1)]
+    pub value: T,
+}
+
+impl<T> Cell<T> {
+    pub fn merge(cell: &mut Option<Cell<T>>, other: Cell<T>) {
+        if cell.as_ref().is_none_or(|mine| mine.at <= other.at) {
+            *cell = Some(other);
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct InboxRow {
+    #[n(0)]
+    pub conversation: ConversationId,
+    /// None while only marks have arrived: no conversation yet.
+    #[n(1)]
+    pub tip: Option<Cell<Tip>>,
+    /// The numbers deleted for everyone; none if there never were any.
+    #[n(2)]
+    pub deleted: Option<Cell<Deleted>>,
+    #[n(3)]
+    pub seen: Mark,
+    #[n(4)]
+    pub hidden: Mark,
+    /// The last seq that an archiving covers; empty after an activation.
+    #[n(5)]
+    pub archived: Option<Cell<Option<Seq>>>,
+}
+
+/// What every member's row repeats of the head, so that one read gives the inbox.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Tip {
+    #[n(0)]
+    pub born: Seq,
+    #[n(1)]
+    pub opened_at: Millis,
+    #[n(2)]
+    pub n: N,
+    #[n(3)]
+    pub last: Option<LastMessage>,
+    #[n(4)]
+    pub kind: Kind,
+}
+
+impl Tip {
+    pub fn of(head: &Head) -> Tip {
+        Tip { born: head.born, opened_at: head.opened_at, n: head.n, last: head.last.clone(), kind: head.kind.clone() }
+    }
+
+    fn seq(&self) -> Seq {
+        self.last.as_ref().map_or(self.born, |last| last.seq)
+    }
+
+    /// What the inbox is ordered by.
+    pub fn moved_at(&self) -> Millis {
+        self.last.as_ref().map_or(self.opened_at, |last| last.at)
+    }
+
+    pub fn other(&self, user: &UserId) -> Option<&UserId> {
+        match &self.kind {
+            Kind::Direct(pair) => Some(pair.other(user)),
+        }
+    }
+}
+
+/// How a conversation shows to one user.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Shown {
+    Displayed,
+    Archived,
+    /// Not in the inbox at all, until a new message brings it back.
+    Deleted,
+}
+
+impl InboxRow {
+    pub fn new(conversation: ConversationId) -> InboxRow {
+        InboxRow { conversation, tip: None, deleted: None, seen: Mark::default(), hidden: Mark::default(), archived: None }
+    }
+
+    pub fn merge(&mut self, other: InboxRow) {
+        if let Some(tip) = other.tip {
+            Cell::merge(&mut self.tip, tip);
+        }
+        if let Some(deleted) = other.deleted {
+            Cell::merge(&mut self.deleted, deleted);
+        }
+        if let Some(archived) = other.archived {
+            Cell::merge(&mut self.archived, archived);
+        }
+        self.seen.raise(other.seen);
+        self.hidden.raise(other.hidden);
+    }
+
+    pub fn shown(&self, tip: &Tip) -> Shown {
+        let covers = |cell: &Option<Cell<Option<Seq>>>| cell.as_ref().and_then(|cell| cell.value).is_some_and(|seq| seq >= tip.seq());
+        match () {
+            () if self.hidden.seq >= tip.seq() => Shown::Deleted,
+            () if covers(&self.archived) => Shown::Archived,
+            () => Shown::Displayed,
+        }
+    }
+
+    pub fn seen(&self, tip: &Tip) -> Mark {
+        self.seen.since(tip.born)
+    }
+
+    /// Unread messages; none if only the rows of deleted numbers can tell.
+    pub fn unread(&self, tip: &Tip) -> Option<u64> {
+        let seen = self.seen(tip).n;
+        match &self.deleted {
+            Some(deleted) if deleted.at > tip.born => deleted.value.above(seen).map(|gone| tip.n.since(seen) - gone),
+            _ => Some(tip.n.since(seen)),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The rows of the message store's tables that are not the head or the inbox.
+
+use minicbor::{Decode, Encode};
+
+use crate::{Cell, ClientId, Content, ContentHash, ConversationId, Emoji, MessageType, Millis, Month, N, Seq, UserId};
+
+/// A stored message. What it was sent as never changes; edits and the deletion are in `revision`.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct MessageRow {
+    #[n(0)]
+    pub seq: Seq,
+    #[n(1)]
+    pub n: N,
+    #[n(2)]
+    pub created_at: Millis,
+    #[n(3)]
+    pub sender: Option<UserId>,
+    #[n(4)]
+    pub message_type: MessageType,
+    /// As it was sent; none once it was deleted for everyone.
+    #[n(5)]
+    pub content: Option<Content>,
+    #[n(6)]
+    pub reply_to: Option<Seq>,
+    #[n(7)]
+    pub bucket: u32,
+    #[n(8)]
+    pub revision: Option<Cell<Revision>>,
+    #[n(9)]
+    pub client_id: ClientId,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum Revision {
+    #[n(0)]
+    Edited {
+        #[n(0)]
+        content: Content,
+        #[n(1)]
+        edited_at: Millis,
+    },
+    /// For everyone. A marker stays.
+    #[n(1)]
+    Deleted {
+        #[n(0)]
+        by: Option<UserId>,
+        #[n(1)]
+        deleted_at: Millis,
+    },
+}
+
+impl MessageRow {
+    /// Whether it had been deleted for everyone when the event at `at` was judged.
+    pub fn deleted_before(&self, at: Seq) -> bool {
+        self.revision.as_ref().is_some_and(|revision| revision.at < at && matches!(revision.value, Revision::Deleted { .. }))
+    }
+
+    pub fn is_deleted(&self) -> bool {
+        self.deleted_before(Seq::MAX)
+    }
+
+    /// As it reads now: the newest edit, or as it was sent; none if it was deleted.
+    pub fn current(&self) -> Option<&Content> {
+        match self.revision.as_ref().map(|revision| &revision.value) {
+            None => self.content.as_ref(),
+            Some(Revision::Edited { content, .. }) => Some(content),
+            Some(Revision::Deleted { .. }) => None,
+        }
+    }
+
+    /// Takes in an edit or a deletion; a deletion takes the content away with it.
+    pub fn revise(&mut self, revision: Cell<Revision>) {
+        Cell::merge(&mut self.revision, revision);
+        if self.is_deleted() {
+            self.content = None;
+        }
+    }
+}
+
+/// An earlier state of a message: what one edit made of it. Kept for the operator.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct EditRow {
+    /// The edit's own place in the log.
+    #[n(0)]
+    pub at: Seq,
+    #[n(1)]
+    pub edited_at: Millis,
+    #[n(2)]
+    pub content: Content,
+}
+
+/// Where a stretch of at most `INDEX_EVERY` messages begins: serves look-ups by seq, by number and by time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct IndexRow {
+    #[n(0)]
+    pub seq: Seq,
+    #[n(1)]
+    pub n: N,
+    #[n(2)]
+    pub at: Millis,
+    #[n(3)]
+    pub bucket: u32,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct ReactionRow {
+    #[n(0)]
+    pub target: Seq,
+    #[n(1)]
+    pub user: UserId,
+    #[n(2)]
+    pub emoji: Emoji,
+    /// Taken back ones stay as rows that say so.
+    #[n(3)]
+    pub on: Cell<bool>,
+}
+
+/// One user's block of another, as it stood from `at` on.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct BlockRow {
+    #[n(0)]
+    pub blocker: UserId,
+    #[n(1)]
+    pub blocked: UserId,
+    #[n(2)]
+    pub at: Seq,
+    #[n(3)]
+    pub since: Millis,
+    #[n(4)]
+    pub on: bool,
+}
+
+/// What makes two sends the same message.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DedupKey {
+    pub conversation: ConversationId,
+    pub sender: Option<UserId>,
+    pub client_id: ClientId,
+}
+
+/// A message that was accepted under a `DedupKey`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct DedupRow {
+    #[n(0)]
+    pub seq: Seq,
+    #[n(1)]
+    pub n: N,
+    #[n(2)]
+    pub created_at: Millis,
+    #[n(3)]
+    pub hash: ContentHash,
+}
+
+/// Where a row stands in its user's feed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Encode, Decode)]
+pub struct FeedKey {
+    #[n(0)]
+    pub at: Millis,
+    #[n(1)]
+    pub conversation: ConversationId,
+    #[n(2)]
+    pub seq: Seq,
+}
+
+impl FeedKey {
+    pub fn month(&self) -> Month {
+        self.at.month()
+    }
+}
+
+/// Something that happened to a user: a reference, without content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct FeedRow {
+    #[n(0)]
+    pub key: FeedKey,
+    #[n(1)]
+    pub what: Happening,
+    /// The message that it is about, where that is another one than the event itself.
+    #[n(2)]
+    pub target: Option<Seq>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Happening {
+    #[n(0)]
+    Opened,
+    #[n(1)]
+    Message,
+    #[n(2)]
+    Edited,
+    #[n(3)]
+    Deleted,
+    #[n(4)]
+    Hidden,
+    #[n(5)]
+    Reacted,
+    #[n(6)]
+    Read,
+    #[n(7)]
+    Archived,
+    #[n(8)]
+    Activated,
+    #[n(9)]
+    ConversationDeleted,
+    #[n(10)]
+    Blocked,
+    #[n(11)]
+    Unblocked,
+    /// An own event that changed nothing; its outcome is found by its seq.
+    #[n(12)]
+    Rejected,
+}
