@@ -1,0 +1,59 @@
+//! What Dunlin does: the use cases, one a file, and the projector. Knows ports, not adapters; nothing here is called over a network.
+//!
+//! A write use case checks what it can for a quick answer, appends one event and waits a little for its outcome. The projector decides.
+
+mod blocks;
+pub mod check;
+mod conversation;
+mod cursor;
+mod error;
+mod feed;
+mod history;
+mod inbox;
+mod mark;
+mod messages;
+mod open;
+mod outcomes;
+pub mod projector;
+mod receipts;
+mod send;
+mod send_status;
+mod submit;
+mod unread;
+mod visibility;
+
+use std::sync::Arc;
+
+use dunlin_model::{NodeId, UserId};
+use dunlin_ports::{Clock, Directory, EventLog, IdGen, MessageStore};
+
+pub use blocks::BlockPage;
+pub use conversation::{ConversationView, MemberView};
+pub use error::AppError;
+pub use feed::FeedPage;
+pub use history::{HistoryPage, HistoryQuery, MessageView, ReactionView, Status};
+pub use inbox::{InboxPage, InboxQuery};
+pub use outcomes::{Outcomes, UNPROJECTED_MAX};
+pub use projector::{Progress, Projector, ProjectorError, Rules};
+pub use receipts::Receipts;
+pub use send::{Destination, SendMessage};
+pub use send_status::{SendToken, outcome_of};
+pub use submit::{Changed, Sent, Submitted};
+pub use unread::UnreadTotals;
+
+/// The most rows that any page has.
+pub const PAGE_MAX: usize = 200;
+
+/// The use cases. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    pub log: Arc<dyn EventLog>,
+    pub store: Arc<dyn MessageStore>,
+    pub directory: Arc<dyn Directory>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn IdGen>,
+    pub outcomes: Arc<Outcomes>,
+    pub node: NodeId,
+    /// Users who may post anywhere, with the type `robot`.
+    pub robots: Arc<[UserId]>,
+}

@@ -1,0 +1,24 @@
+//! What Dunlin needs from the outside, one trait a file. Each trait's doc comment is its contract; the cases of `dunlin-contract` hold
+//! every adapter to it.
+//!
+//! Traits are shaped for the weakest backend: no transaction across partitions, repeatable writes, bounded pages.
+
+mod blob_store;
+mod clock;
+mod directory;
+mod ephemeral;
+mod error;
+mod event_log;
+mod ids;
+mod message_store;
+mod session_bus;
+
+pub use blob_store::{BLOB_CHUNK_BYTES_MAX, Blob, BlobStore, ByteRange, Chunks, Put};
+pub use clock::Clock;
+pub use directory::Directory;
+pub use ephemeral::Ephemeral;
+pub use error::StoreError;
+pub use event_log::{Appended, EventLog, Record, Tail};
+pub use ids::IdGen;
+pub use message_store::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, Wanted, Write};
+pub use session_bus::{Frame, Inbound, Notice, SessionBus};

@@ -1,0 +1,38 @@
+//! Why a use case did not do what was asked.
+
+use dunlin_model::{Rejection, UserId};
+use dunlin_ports::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// Also what the caller may not see.
+    #[error("there is no such conversation")]
+    NoConversation,
+    #[error("there is no such message")]
+    NoMessage,
+    #[error("there is no user {0}")]
+    NoUser(UserId),
+    #[error("the cursor does not belong to this query")]
+    InvalidCursor,
+    #[error("a user can't block themselves")]
+    BlocksSelf,
+    #[error("the type {0} is reserved")]
+    ReservedType(&'static str),
+    #[error(transparent)]
+    Rejected(Rejection),
+    /// Nothing was done; come back in a moment.
+    #[error("too many events wait to be projected")]
+    Busy,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<Rejection> for AppError {
+    fn from(rejection: Rejection) -> AppError {
+        match rejection {
+            Rejection::NoConversation => AppError::NoConversation,
+            Rejection::NoMessage => AppError::NoMessage,
+            other => AppError::Rejected(other),
+        }
+    }
+}

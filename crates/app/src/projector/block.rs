@@ -1,0 +1,20 @@
+//! One user blocks another, or no longer does. Ordered with every message between the two.
+
+use dunlin_model::{Block, BlockRow, ConversationId, Happening, Rejection};
+use dunlin_ports::Write;
+
+use super::{Case, Verdict};
+
+pub(super) fn project(case: &Case<'_>, block: &Block, writes: &mut Vec<Write>) -> Verdict {
+    let blocker = case.actor()?;
+    let blocked = block.pair.other(blocker);
+    if !block.pair.contains(blocker) || blocker == blocked {
+        return Err(Rejection::Mismatch);
+    }
+    let row = BlockRow { blocker: blocker.clone(), blocked: blocked.clone(), at: case.at.seq, since: case.at.time, on: block.on };
+    writes.push(Write::Block(row));
+    let what = if block.on { Happening::Blocked } else { Happening::Unblocked };
+    let between = ConversationId::direct(&block.pair);
+    writes.extend(block.pair.users().map(|user| case.feed(user, between, what, None)));
+    case.done()
+}

@@ -1,0 +1,147 @@
+//! Drives one partition: reads the log, has the lane judge it, has the store apply it, and tells who waits.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use dunlin_model::{Event, Millis, NodeId, Offset, Outcome, Partition};
+use dunlin_ports::{EventLog, MessageStore, Notice, SessionBus, StoreError, Tail};
+use tokio::sync::watch;
+use tracing::{error, warn};
+
+use super::{Lane, ProjectedOutcome, Rules};
+use crate::{outcomes::Outcomes, send_status::outcome_of};
+
+/// How many events are judged together at most: more only makes the first of them wait.
+const BATCH_RECORDS_MAX: usize = 8_192;
+
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+#[derive(Clone)]
+pub struct Projector {
+    pub log: Arc<dyn EventLog>,
+    pub store: Arc<dyn MessageStore>,
+    pub bus: Arc<dyn SessionBus>,
+    /// This node's own waiting requests, told without the bus.
+    pub outcomes: Arc<Outcomes>,
+    pub node: NodeId,
+    pub rules: Rules,
+}
+
+/// How far a partition has come.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// The next offset to be applied.
+    pub next: Offset,
+    pub log_time: Millis,
+    /// Why it does not go on, while it doesn't.
+    pub trouble: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectorError {
+    #[error("the log is not the one that the stored state was made from: event {0:?} has another id; restore the log that belongs to it, or rebuild the state")]
+    OtherLog(Offset),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Projector {
+    /// Runs until `progress` has no receiver left, or something is wrong that waiting can't mend.
+    pub async fn run(&self, partition: Partition, progress: watch::Sender<Progress>) -> Result<(), ProjectorError> {
+        let ended = self.project_all(partition, &progress).await;
+        if let Err(error) = &ended {
+            error!(partition = partition.0, %error, "projection stopped");
+            progress.send_modify(|progress| progress.trouble = Some(error.to_string()));
+        }
+        ended
+    }
+
+    async fn project_all(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<(), ProjectorError> {
+        let mut lane = Lane::new(self.rules.clone(), &*self.store).await?;
+        let mut tail = self.resume(partition, progress).await?;
+        loop {
+            let records = tokio::select! {
+                records = tail.next(BATCH_RECORDS_MAX) => records?,
+                () = progress.closed() => return Ok(()),
+            };
+            let projected = self.patiently(progress, async || lane.project(&*self.store, &records).await).await;
+            let Some(projected) = projected? else { return Ok(()) };
+            let checkpoint = projected.batch.checkpoint.map(|(_, checkpoint)| checkpoint);
+            // The same batch again is harmless, so whatever part of a failed one was written does not matter.
+            let applied = self.patiently(progress, async || self.store.apply(projected.batch.clone()).await).await;
+            let Some(()) = applied? else { return Ok(()) };
+            if let Some(checkpoint) = checkpoint {
+                progress.send_modify(|progress| {
+                    *progress = Progress { next: checkpoint.offset.next(), log_time: checkpoint.log_time, trouble: None }
+                });
+            }
+            self.tell(projected.outcomes).await;
+        }
+    }
+
+    /// Begins where the checkpoint stands, after making sure that the log there is the one that the state came from.
+    async fn resume(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<Box<dyn Tail>, ProjectorError> {
+        let Some(checkpoint) = self.store.checkpoint(partition).await? else {
+            return Ok(self.log.tail(partition, Offset(0)).await?);
+        };
+        let mut tail = self.log.tail(partition, checkpoint.offset).await?;
+        let last = tail.next(1).await?;
+        let id = last.first().and_then(|record| Event::decode_key(&record.bytes).ok()).map(|(_, id)| id);
+        if id != Some(checkpoint.event_id) {
+            return Err(ProjectorError::OtherLog(checkpoint.offset));
+        }
+        progress.send_modify(|progress| {
+            *progress = Progress { next: checkpoint.offset.next(), log_time: checkpoint.log_time, trouble: None }
+        });
+        Ok(tail)
+    }
+
+    /// Repeats while the store is away; `None` if nobody wants it any more.
+    async fn patiently<T>(
+        &self,
+        progress: &watch::Sender<Progress>,
+        mut attempt: impl AsyncFnMut() -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut wait = RETRY_MIN;
+        loop {
+            match attempt().await {
+                Ok(value) => return Ok(Some(value)),
+                Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
+                    warn!(%error, "the message store is away; projection waits");
+                    progress.send_modify(|progress| progress.trouble = Some(error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait) => wait = (wait * 2).min(RETRY_MAX),
+                () = progress.closed() => return Ok(None),
+            }
+        }
+    }
+
+    async fn tell(&self, outcomes: Vec<ProjectedOutcome>) {
+        let mut elsewhere: HashMap<NodeId, Vec<Notice>> = HashMap::new();
+        let mut here = Vec::with_capacity(outcomes.len());
+        for told in outcomes {
+            let Some(outcome) = self.recall(&told).await else { continue };
+            match told.origin.node {
+                node if node == self.node => here.push((told.origin.request, outcome)),
+                node => elsewhere.entry(node).or_default().push(Notice::Outcome { request: told.origin.request, outcome }),
+            }
+        }
+        self.outcomes.settle(here);
+        for (node, notices) in elsewhere {
+            if let Err(error) = self.bus.publish(node, notices).await {
+                warn!(%node, %error, "outcomes were not told; the node will look for them itself");
+            }
+        }
+    }
+
+    /// An event that was judged before has its outcome in the store.
+    async fn recall(&self, told: &ProjectedOutcome) -> Option<Outcome> {
+        match (told.outcome, told.conversation) {
+            (None, Some(conversation)) => outcome_of(&*self.store, conversation, told.seq).await.ok().flatten(),
+            (outcome, _) => outcome,
+        }
+    }
+}

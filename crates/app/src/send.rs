@@ -1,0 +1,79 @@
+//! Sends a message. Checked here for a quick answer; the projector decides.
+
+use dunlin_model::{Body, ClientId, Content, ConversationId, Message, MessageType, Opening, Pair, Seq, UserId};
+
+use crate::{App, AppError, Sent, Submitted};
+
+#[derive(Clone, Debug)]
+pub struct SendMessage {
+    /// None for the system.
+    pub sender: Option<UserId>,
+    pub to: Destination,
+    pub client_id: ClientId,
+    pub message_type: MessageType,
+    pub content: Content,
+    pub reply_to: Option<Seq>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Destination {
+    /// Opens the conversation if there is none.
+    User(UserId),
+    Conversation(ConversationId),
+}
+
+impl App {
+    /// Durable on return; what became of it, if that was known soon enough.
+    pub async fn send(&self, request: SendMessage) -> Result<Sent, AppError> {
+        let submitted = self.send_soon(request).await?;
+        Ok(self.outcome(submitted).await)
+    }
+
+    /// Durable on return; the outcome can be waited for.
+    pub async fn send_soon(&self, request: SendMessage) -> Result<Submitted, AppError> {
+        self.check_type(&request)?;
+        let SendMessage { sender, to, client_id, message_type, content, reply_to } = request;
+        let (conversation, opening) = match to {
+            Destination::User(to) => self.address(sender.as_ref(), to).await?,
+            Destination::Conversation(conversation) => (self.existing(sender.as_ref(), conversation).await?, None),
+        };
+        let message = Message { conversation, opening, client_id, message_type, content, reply_to };
+        self.submit(sender, conversation, Body::Message(message)).await
+    }
+
+    /// A system message has no sender, and only a system message has none; a robot is a user that the configuration names.
+    fn check_type(&self, request: &SendMessage) -> Result<(), AppError> {
+        let robot = request.sender.as_ref().is_some_and(|sender| self.robots.contains(sender));
+        match (request.message_type.as_str(), request.sender.is_some()) {
+            (MessageType::SYSTEM, true) => Err(AppError::ReservedType(MessageType::SYSTEM)),
+            (MessageType::ROBOT, _) if !robot => Err(AppError::ReservedType(MessageType::ROBOT)),
+            (kind, false) if kind != MessageType::SYSTEM => Err(AppError::ReservedType(MessageType::SYSTEM)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The direct conversation with a user, and how to open it. Users are looked up only when there is none yet.
+    async fn address(&self, sender: Option<&UserId>, to: UserId) -> Result<(ConversationId, Option<Opening>), AppError> {
+        let sender = sender.ok_or(AppError::NoConversation)?;
+        let pair = Pair::new(sender.clone(), to.clone());
+        let conversation = ConversationId::direct(&pair);
+        if self.store.head(conversation).await?.is_none() {
+            self.must_exist(&[sender.clone(), to]).await?;
+        }
+        Ok((conversation, Some(Opening::Direct(pair))))
+    }
+
+    async fn existing(&self, sender: Option<&UserId>, conversation: ConversationId) -> Result<ConversationId, AppError> {
+        let head = self.store.head(conversation).await?.ok_or(AppError::NoConversation)?;
+        let may = sender.is_none_or(|sender| head.is_member(sender) || self.robots.contains(sender));
+        if may { Ok(conversation) } else { Err(AppError::NoConversation) }
+    }
+
+    pub(crate) async fn must_exist(&self, users: &[UserId]) -> Result<(), AppError> {
+        let exist = self.directory.exist(users).await?;
+        match users.iter().zip(exist).find(|(_, exists)| !exists) {
+            Some((user, _)) => Err(AppError::NoUser(user.clone())),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The ordered, durable record of everything that happened. What is not here: who may append (use cases) and what it means (projector).
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use dunlin_model::{Event, LogKey, Offset, Partition, Position, Seq};
+
+use crate::StoreError;
+
+/// Appends and tails events.
+///
+/// - **Durable on return**: an `Ok` survives the loss of any one machine (embedded: of power).
+/// - **Ordered**: two events of one [`LogKey`] are read in the order in which their appends were called, if the second call came after the
+///   first was first polled; nothing is promised across keys.
+/// - **At least once**: a reader may see an event again after a restart, never skip one.
+/// - **Time** never goes backwards within a partition.
+#[async_trait]
+pub trait EventLog: Send + Sync {
+    /// `Err(Unavailable)`: it is not in the log. `Err(Unknown)`: it may or may not be; a retry with the same event is safe.
+    async fn append(&self, key: &LogKey, event: &Event) -> Result<Appended, StoreError>;
+
+    /// How many partitions the log has. Never changes.
+    fn partitions(&self) -> u32;
+
+    /// The records of one partition from an offset on. `Err(Corrupt)` if that offset is no longer kept.
+    async fn tail(&self, partition: Partition, from: Offset) -> Result<Box<dyn Tail>, StoreError>;
+}
+
+#[async_trait]
+pub trait Tail: Send {
+    /// The next records, in order: at least one, at most `records_max`. Waits at the end of the log.
+    async fn next(&mut self, records_max: usize) -> Result<Vec<Record>, StoreError>;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Appended {
+    pub seq: Seq,
+}
+
+/// An event as the log holds it; `Event::decode` reads the bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    pub position: Position,
+    pub bytes: Bytes,
+}

@@ -1,0 +1,146 @@
+//! Everything derived from the log: messages, heads, inboxes, feeds. What is not here: any decision (projector).
+
+mod write;
+
+use async_trait::async_trait;
+use dunlin_model::{
+    BlockRow, ConversationId, DedupKey, DedupRow, EditRow, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow, MessageRow, Millis, N,
+    Offset, Outcome, Partition, ReactionRow, Seq, UserId,
+};
+
+use crate::StoreError;
+pub use write::Write;
+
+/// Takes the projector's writes and answers typed reads. An adapter is a mapping, not a second projector.
+///
+/// - **Repeatable, in any order**: a write that was made before changes nothing; of two writes to one cell the one with the higher seq
+///   stands, whichever arrived first.
+/// - **Ordered**: `apply` makes a batch's writes, then its heads, then its checkpoint: a head is never there before what it stands for, nor a
+///   checkpoint before any of its events.
+/// - **Read your writes**: what `apply` has returned from is seen by every later read.
+/// - **Bounded**: a page has at most `limit` rows, and adjacent pages meet with no gap and no overlap.
+#[async_trait]
+pub trait MessageStore: Send + Sync {
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError>;
+
+    /// Up to where a partition has been applied; `None` before its first event.
+    async fn checkpoint(&self, partition: Partition) -> Result<Option<Checkpoint>, StoreError>;
+
+    /// What the projector must know to judge a batch of events, each as of the event that asks.
+    async fn known(&self, wanted: &Wanted) -> Result<Known, StoreError>;
+
+    async fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError>;
+
+    /// Heads in the order of their ids, for walks over everything.
+    async fn heads(&self, after: Option<ConversationId>, limit: usize) -> Result<Vec<(ConversationId, Head)>, StoreError>;
+
+    async fn message(&self, conversation: ConversationId, seq: Seq) -> Result<Option<MessageRow>, StoreError>;
+
+    async fn messages(&self, conversation: ConversationId, range: SeqRange, order: Order, limit: usize) -> Result<Vec<MessageRow>, StoreError>;
+
+    /// The last index row at or below a number.
+    async fn index_at_n(&self, conversation: ConversationId, n: N) -> Result<Option<IndexRow>, StoreError>;
+
+    /// The first index row at or after a time.
+    async fn index_from_time(&self, conversation: ConversationId, at: Millis) -> Result<Option<IndexRow>, StoreError>;
+
+    /// Index rows in the order of their numbers.
+    async fn index(&self, conversation: ConversationId, after: N, limit: usize) -> Result<Vec<IndexRow>, StoreError>;
+
+    /// How many numbers above `n` were deleted for everyone.
+    async fn deleted_above(&self, conversation: ConversationId, n: N) -> Result<u64, StoreError>;
+
+    /// Which messages of a range one user deleted for themselves, ascending.
+    async fn hidden(&self, user: &UserId, conversation: ConversationId, range: SeqRange, limit: usize) -> Result<Vec<Seq>, StoreError>;
+
+    /// Reactions to the messages of a range, also those taken back, ordered by message, user and emoji.
+    async fn reactions(&self, conversation: ConversationId, range: SeqRange, limit: usize) -> Result<Vec<ReactionRow>, StoreError>;
+
+    /// What edits made of a message, oldest first.
+    async fn edits(&self, conversation: ConversationId, target: Seq, limit: usize) -> Result<Vec<EditRow>, StoreError>;
+
+    /// A user's inbox rows in the order of conversation ids.
+    async fn inbox(&self, user: &UserId, after: Option<ConversationId>, limit: usize) -> Result<Vec<InboxRow>, StoreError>;
+
+    async fn inbox_row(&self, user: &UserId, conversation: ConversationId) -> Result<Option<InboxRow>, StoreError>;
+
+    /// The marks that a conversation's members show to each other, by user; who never set one has no row.
+    async fn members(&self, conversation: ConversationId, after: Option<UserId>, limit: usize) -> Result<Vec<MemberRow>, StoreError>;
+
+    /// Raises a delivered mark. Not an event: it may be forgotten in a crash, and clients repeat it.
+    async fn mark_delivered(&self, conversation: ConversationId, user: &UserId, mark: Mark) -> Result<(), StoreError>;
+
+    /// How a user and others stand to each other now, both directions, also blocks taken back, ordered by the other user.
+    async fn blocks(&self, user: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError>;
+
+    /// A user's feed after a key, in order.
+    async fn feed(&self, user: &UserId, after: FeedKey, limit: usize) -> Result<Vec<FeedRow>, StoreError>;
+
+    /// The time below which no event can still appear in a feed: the lowest checkpoint's.
+    async fn horizon(&self) -> Result<Millis, StoreError>;
+
+    /// Log keys whose events were set aside because one of them could not be read.
+    async fn parked(&self, limit: usize) -> Result<Vec<LogKey>, StoreError>;
+
+    /// Why the event at `seq` changed nothing; `None` if it is not projected, or did change something.
+    async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Outcome>, StoreError>;
+}
+
+/// What some events write together.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    pub writes: Vec<Write>,
+    /// The head of each conversation after the last of its events.
+    pub heads: Vec<(ConversationId, Head)>,
+    pub checkpoint: Option<(Partition, Checkpoint)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Checkpoint {
+    /// The last offset of which, as of everything below it, all is written.
+    pub offset: Offset,
+    pub log_time: Millis,
+    /// Whether the log is still the one that this was derived from.
+    pub event_id: EventId,
+}
+
+/// A question to [`MessageStore::known`].
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    pub heads: Vec<ConversationId>,
+    /// The newest rows below a seq.
+    pub dedup: Vec<(DedupKey, Seq)>,
+    /// The newest row of each direction between the two users of a pair, below a seq.
+    pub blocks: Vec<(LogKey, Seq)>,
+    pub messages: Vec<(ConversationId, Seq)>,
+}
+
+/// The answer, in the order of the question.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    pub heads: Vec<Option<Head>>,
+    pub dedup: Vec<Option<DedupRow>>,
+    pub blocks: Vec<Vec<BlockRow>>,
+    pub messages: Vec<Option<MessageRow>>,
+}
+
+/// Seqs strictly between two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SeqRange {
+    pub after: Seq,
+    pub before: Seq,
+}
+
+impl SeqRange {
+    pub const ALL: SeqRange = SeqRange { after: Seq::ZERO, before: Seq::MAX };
+
+    pub fn contains(&self, seq: Seq) -> bool {
+        self.after < seq && seq < self.before
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    NewestFirst,
+    OldestFirst,
+}
