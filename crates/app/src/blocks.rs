@@ -1,12 +1,13 @@
 //! Blocks and unblocks, and lists whom the caller blocks.
 
-use dunlin_model::{Block, BlockRow, Body, ConversationId, Pair, UserId};
+use dunlin_model::{Block, Body, ConversationId, Millis, Pair, Standing, UserId};
 
 use crate::{App, AppError, Changed, PAGE_MAX};
 
 #[derive(Clone, Debug)]
 pub struct BlockPage {
-    pub blocks: Vec<BlockRow>,
+    /// Whom, and since when.
+    pub blocks: Vec<(UserId, Millis)>,
     /// Where the next page begins; none at the end.
     pub next: Option<UserId>,
 }
@@ -28,35 +29,32 @@ impl App {
     pub async fn blocks(&self, caller: &UserId, after: Option<UserId>, limit: usize) -> Result<BlockPage, AppError> {
         let limit = limit.clamp(1, PAGE_MAX);
         let (mut blocks, mut after) = (Vec::new(), after);
-        loop {
-            let rows = self.store.blocks(caller, after.as_ref(), PAGE_MAX).await?;
-            let end = rows.len() < PAGE_MAX;
-            after = rows.last().map(|row| other_of(row, caller).clone());
-            blocks.extend(rows.into_iter().filter(|row| row.on && row.blocker == *caller));
-            if end || blocks.len() >= limit {
-                let more = !end || blocks.len() > limit;
-                blocks.truncate(limit);
-                let next = if more { blocks.last().map(|row| row.blocked.clone()) } else { None };
-                return Ok(BlockPage { blocks, next });
+        while blocks.len() <= limit {
+            let standings = self.store.standings(caller, after.as_ref(), PAGE_MAX).await?;
+            after = standings.last().map(|standing| standing.other.clone());
+            let end = standings.len() < PAGE_MAX;
+            blocks.extend(standings.into_iter().filter_map(|standing| Some((standing.other.clone(), standing.blocks_since()?))));
+            if end {
+                break;
             }
         }
+        let more = blocks.len() > limit;
+        blocks.truncate(limit);
+        let next = blocks.last().filter(|_| more).map(|(user, _)| user.clone());
+        Ok(BlockPage { blocks, next })
     }
 
-    /// How the caller and others stand to each other: (blocked by me, blocked me).
-    pub(crate) async fn standing(&self, caller: &UserId) -> Result<Vec<BlockRow>, AppError> {
+    /// How the caller stands to everyone that they block or are blocked by.
+    pub(crate) async fn standings(&self, caller: &UserId) -> Result<Vec<Standing>, AppError> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
-            let rows = self.store.blocks(caller, after.as_ref(), PAGE_MAX).await?;
-            let end = rows.len() < PAGE_MAX;
-            after = rows.last().map(|row| other_of(row, caller).clone());
-            all.extend(rows.into_iter().filter(|row| row.on));
+            let standings = self.store.standings(caller, after.as_ref(), PAGE_MAX).await?;
+            after = standings.last().map(|standing| standing.other.clone());
+            let end = standings.len() < PAGE_MAX;
+            all.extend(standings);
             if end {
                 return Ok(all);
             }
         }
     }
-}
-
-fn other_of<'a>(row: &'a BlockRow, caller: &UserId) -> &'a UserId {
-    if row.blocker == *caller { &row.blocked } else { &row.blocker }
 }

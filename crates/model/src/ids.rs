@@ -138,8 +138,9 @@ impl Pair {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ConversationKind {
-    Direct,
+    // In the order of their letters, so that ids order as their bytes do.
     Ad,
+    Direct,
     Group,
 }
 
@@ -153,6 +154,9 @@ pub struct ConversationId {
 }
 
 impl ConversationId {
+    /// Before every other in the order of bytes.
+    pub const FIRST: ConversationId = ConversationId { kind: ConversationKind::Ad, key: [0; 16], ad: [0; 8] };
+
     pub fn direct(pair: &Pair) -> ConversationId {
         ConversationId { kind: ConversationKind::Direct, key: pair.hash(), ad: [0; 8] }
     }

@@ -40,6 +40,9 @@ pub struct InboxRow {
     /// The last seq that an archiving covers; empty after an activation.
     #[n(5)]
     pub archived: Option<Cell<Option<Seq>>>,
+    /// The last message that this user deleted for themselves while it was the conversation's last.
+    #[n(6)]
+    pub veiled: Option<Cell<Seq>>,
 }
 
 /// What every member's row repeats of the head, so that one read gives the inbox.
@@ -89,7 +92,7 @@ pub enum Shown {
 
 impl InboxRow {
     pub fn new(conversation: ConversationId) -> InboxRow {
-        InboxRow { conversation, tip: None, deleted: None, seen: Mark::default(), hidden: Mark::default(), archived: None }
+        InboxRow { conversation, tip: None, deleted: None, seen: Mark::default(), hidden: Mark::default(), archived: None, veiled: None }
     }
 
     pub fn merge(&mut self, other: InboxRow) {
@@ -102,6 +105,9 @@ impl InboxRow {
         if let Some(archived) = other.archived {
             Cell::merge(&mut self.archived, archived);
         }
+        if let Some(veiled) = other.veiled {
+            Cell::merge(&mut self.veiled, veiled);
+        }
         self.seen.raise(other.seen);
         self.hidden.raise(other.hidden);
     }
@@ -113,6 +119,12 @@ impl InboxRow {
             () if covers(&self.archived) => Shown::Archived,
             () => Shown::Displayed,
         }
+    }
+
+    /// The last message as this user may see it: nothing of what they deleted.
+    pub fn last<'t>(&self, tip: &'t Tip) -> Option<&'t LastMessage> {
+        let veiled = self.veiled.as_ref().map_or(Seq::ZERO, |cell| cell.value);
+        tip.last.as_ref().filter(|last| last.seq > self.hidden.seq && last.seq != veiled)
     }
 
     pub fn seen(&self, tip: &Tip) -> Mark {

@@ -3,8 +3,10 @@
 //! Everything here is a value: no I/O, no clock, no randomness. Strings are parsed at the edge into the types of this crate, so
 //! whatever holds a `UserId` holds a valid one. What an event *does* is the projector's business (`dunlin-app`).
 
+mod blob;
 mod codec;
 mod content;
+mod directory;
 mod event;
 mod head;
 mod ids;
@@ -17,8 +19,10 @@ mod rows;
 mod text;
 mod time;
 
+pub use blob::{BlobKey, InvalidBlobKey};
 pub use codec::{DecodeError, decode, encode};
 pub use content::{ClientId, Content, ContentHash, Emoji, InvalidContent, MessageType};
+pub use directory::{Field, InvalidDetail, Name, Scope, SecretHash, ServerKey, ServerKeyId, User, UserChange};
 pub use event::{Block, Body, Delete, Edit, Event, EventId, Hide, Message, NodeId, Opening, Origin, React, Read, RequestId, Visibility, VisibilityChange};
 pub use head::{Bucket, Deleted, Head, Kind, LastMessage};
 pub use ids::{AdId, ConversationId, ConversationKind, InvalidId, LogKey, Pair, UserId};
@@ -26,7 +30,7 @@ pub use inbox::{Cell, InboxRow, Shown, Tip};
 pub use marks::{Mark, MemberRow, Register};
 pub use outcome::{Accepted, Outcome, Rejection};
 pub use position::{Epoch, N, Offset, Partition, Position, Seq};
-pub use rows::{BlockRow, DedupKey, DedupRow, EditRow, FeedKey, FeedRow, Happening, IndexRow, MessageRow, ReactionRow, Revision};
+pub use rows::{BlockRow, DedupKey, DedupRow, EditRow, FeedKey, FeedRow, Happening, IndexRow, MessageRow, ReactionRow, Revision, Standing};
 pub use text::Text;
 pub use time::{Millis, Month};
 

@@ -130,6 +130,40 @@ pub struct BlockRow {
     pub on: bool,
 }
 
+/// How a user and another stand to each other.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Standing {
+    #[n(0)]
+    pub other: UserId,
+    /// Whether the user blocks the other, and since when.
+    #[n(1)]
+    pub blocked_by_me: Option<Cell<Option<Millis>>>,
+    /// Whether the other blocks the user.
+    #[n(2)]
+    pub blocked_me: Option<Cell<Option<Millis>>>,
+}
+
+impl Standing {
+    pub fn new(other: UserId) -> Standing {
+        Standing { other, blocked_by_me: None, blocked_me: None }
+    }
+
+    /// Takes in a block between `user`, whose row this is, and the other.
+    pub fn merge(&mut self, user: &UserId, row: &BlockRow) {
+        let cell = Cell { at: row.at, value: row.on.then_some(row.since) };
+        Cell::merge(if row.blocker == *user { &mut self.blocked_by_me } else { &mut self.blocked_me }, cell);
+    }
+
+    /// Since when the user blocks the other.
+    pub fn blocks_since(&self) -> Option<Millis> {
+        self.blocked_by_me.as_ref().and_then(|cell| cell.value)
+    }
+
+    pub fn is_blocked_by_other(&self) -> bool {
+        self.blocked_me.as_ref().is_some_and(|cell| cell.value.is_some())
+    }
+}
+
 /// What makes two sends the same message.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DedupKey {

@@ -5,7 +5,7 @@ mod write;
 use async_trait::async_trait;
 use dunlin_model::{
     BlockRow, ConversationId, DedupKey, DedupRow, EditRow, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow, MessageRow, Millis, N,
-    Offset, Outcome, Partition, ReactionRow, Seq, UserId,
+    Offset, Outcome, Partition, ReactionRow, Seq, Standing, UserId,
 };
 
 use crate::StoreError;
@@ -70,8 +70,8 @@ pub trait MessageStore: Send + Sync {
     /// Raises a delivered mark. Not an event: it may be forgotten in a crash, and clients repeat it.
     async fn mark_delivered(&self, conversation: ConversationId, user: &UserId, mark: Mark) -> Result<(), StoreError>;
 
-    /// How a user and others stand to each other now, both directions, also blocks taken back, ordered by the other user.
-    async fn blocks(&self, user: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError>;
+    /// How a user and others stand to each other now, also where a block was taken back, ordered by the other user.
+    async fn standings(&self, user: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<Standing>, StoreError>;
 
     /// A user's feed after a key, in order.
     async fn feed(&self, user: &UserId, after: FeedKey, limit: usize) -> Result<Vec<FeedRow>, StoreError>;

@@ -1,0 +1,155 @@
+//! What is worth knowing for a while, in memory. A restart forgets it all.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use dunlin_model::{DedupKey, DedupRow, Millis};
+use dunlin_ports::{Clock, StoreError};
+
+/// How many sends are remembered: some 30 MB with ids of usual lengths. Above that, the oldest are forgotten first.
+const SENDS_MAX: usize = 100_000;
+
+pub struct Ephemeral {
+    clock: Arc<dyn Clock>,
+    sends_max: usize,
+    sends: Mutex<Sends>,
+}
+
+impl Ephemeral {
+    pub fn new(clock: Arc<dyn Clock>) -> Ephemeral {
+        Ephemeral::with_sends_max(clock, SENDS_MAX)
+    }
+
+    pub fn with_sends_max(clock: Arc<dyn Clock>, sends_max: usize) -> Ephemeral {
+        Ephemeral { clock, sends_max, sends: Mutex::default() }
+    }
+
+    fn sends(&self) -> std::sync::MutexGuard<'_, Sends> {
+        // What a panic may have left half done is at worst something forgotten.
+        self.sends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl dunlin_ports::Ephemeral for Ephemeral {
+    async fn remember_send(&self, key: &DedupKey, row: DedupRow, ttl_ms: u64) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let mut sends = self.sends();
+        sends.insert(key, Send { row, until: Millis(now.0.saturating_add(ttl_ms)), number: 0 });
+        sends.shrink(self.sends_max, now);
+        Ok(())
+    }
+
+    async fn recall_send(&self, key: &DedupKey) -> Result<Option<DedupRow>, StoreError> {
+        let now = self.clock.now();
+        Ok(self.sends().by_key.get(key).filter(|send| now < send.until).map(|send| send.row))
+    }
+}
+
+/// Sends by key, and their keys from the oldest to the newest.
+#[derive(Default)]
+struct Sends {
+    by_key: HashMap<DedupKey, Send>,
+    by_number: BTreeMap<u64, DedupKey>,
+    last_number: u64,
+}
+
+struct Send {
+    row: DedupRow,
+    until: Millis,
+    /// Where its key stands in `by_number`.
+    number: u64,
+}
+
+impl Sends {
+    fn insert(&mut self, key: &DedupKey, mut send: Send) {
+        self.last_number += 1;
+        send.number = self.last_number;
+        self.by_number.insert(send.number, key.clone());
+        if let Some(before) = self.by_key.insert(key.clone(), send) {
+            self.by_number.remove(&before.number);
+        }
+    }
+
+    /// Forgets the oldest until all fit. What has had its time goes too, as far as it is the oldest: with one and the same TTL that is all.
+    fn shrink(&mut self, sends_max: usize, now: Millis) {
+        while let Some((_, oldest)) = self.by_number.first_key_value() {
+            let is_over = self.by_key.get(oldest).is_none_or(|send| send.until <= now);
+            if self.by_number.len() <= sends_max && !is_over {
+                return;
+            }
+            self.by_key.remove(oldest);
+            self.by_number.pop_first();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use dunlin_contract::ids;
+    use dunlin_model::{ContentHash, N};
+    use dunlin_ports::Ephemeral as _;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct HandClock(AtomicU64);
+
+    impl Clock for HandClock {
+        fn now(&self) -> Millis {
+            Millis(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    fn key() -> DedupKey {
+        DedupKey { conversation: ids::conversation(), sender: Some(ids::user()), client_id: ids::client_id() }
+    }
+
+    fn row() -> DedupRow {
+        DedupRow { seq: ids::seq(), n: N(1), created_at: Millis(1), hash: ContentHash::of(b"hello") }
+    }
+
+    #[tokio::test]
+    async fn the_oldest_is_forgotten_first() {
+        let ephemeral = Ephemeral::with_sends_max(Arc::new(HandClock::default()), 3);
+        let keys = [key(), key(), key(), key()];
+        for index in [0, 1, 2, 0, 3] {
+            ephemeral.remember_send(&keys[index], row(), 1_000).await.unwrap();
+        }
+        let mut known = Vec::new();
+        for key in &keys {
+            known.push(ephemeral.recall_send(key).await.unwrap().is_some());
+        }
+        assert_eq!(known, [true, false, true, true], "the first was renewed, so the second was the oldest");
+        assert_eq!((ephemeral.sends().by_key.len(), ephemeral.sends().by_number.len()), (3, 3));
+    }
+
+    #[tokio::test]
+    async fn what_has_had_its_time_takes_no_memory() {
+        let clock = Arc::new(HandClock::default());
+        let ephemeral = Ephemeral::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        for _ in 0..10 {
+            ephemeral.remember_send(&key(), row(), 1_000).await.unwrap();
+        }
+        clock.0.store(1_000, Ordering::Relaxed);
+        ephemeral.remember_send(&key(), row(), 1_000).await.unwrap();
+        assert_eq!((ephemeral.sends().by_key.len(), ephemeral.sends().by_number.len()), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_send_is_recalled_until_its_last_millisecond() {
+        let clock = Arc::new(HandClock::default());
+        let ephemeral = Ephemeral::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        let key = key();
+        ephemeral.remember_send(&key, row(), 1_000).await.unwrap();
+        clock.0.store(999, Ordering::Relaxed);
+        assert!(ephemeral.recall_send(&key).await.unwrap().is_some());
+        clock.0.store(1_000, Ordering::Relaxed);
+        assert!(ephemeral.recall_send(&key).await.unwrap().is_none());
+    }
+}

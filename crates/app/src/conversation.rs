@@ -1,0 +1,107 @@
+//! One conversation as one user sees it, and its members.
+
+use dunlin_model::{ConversationId, Head, InboxRow, Kind, LastMessage, Mark, Millis, Shown, Standing, Tip, UserId};
+use dunlin_ports::{Order, SeqRange};
+
+use crate::{App, AppError, PAGE_MAX};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConversationView {
+    pub conversation: ConversationId,
+    pub kind: Kind,
+    /// The other participant; the user themselves in notes to self.
+    pub other: Option<UserId>,
+    pub last: Option<LastMessage>,
+    /// What the inbox is ordered by: the time of the last message, or of the opening.
+    pub moved_at: Millis,
+    pub unread: u64,
+    pub first_unread_at: Option<Millis>,
+    pub shown: Shown,
+    pub blocked_by_me: bool,
+    pub blocked_me: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberView {
+    pub user: UserId,
+    pub read: Mark,
+    pub delivered: Mark,
+}
+
+impl App {
+    pub async fn conversation(&self, caller: &UserId, conversation: ConversationId) -> Result<ConversationView, AppError> {
+        let head = self.member(caller, conversation).await?;
+        let mut row = self.store.inbox_row(caller, conversation).await?.unwrap_or_else(|| InboxRow::new(conversation));
+        let tip = row.tip.take().map_or_else(|| Tip::of(&head), |cell| cell.value);
+        let standings = self.standings(caller).await?;
+        self.view(caller, &row, &tip, &standings).await
+    }
+
+    pub async fn members(&self, caller: &UserId, conversation: ConversationId) -> Result<Vec<MemberView>, AppError> {
+        let head = self.member(caller, conversation).await?;
+        let rows = self.store.members(conversation, None, PAGE_MAX).await?;
+        let view = |user: &UserId| match rows.iter().find(|row| row.user == *user) {
+            None => MemberView { user: user.clone(), read: Mark::default(), delivered: Mark::default() },
+            Some(row) => MemberView { user: user.clone(), read: row.read.since(head.born), delivered: row.delivered().since(head.born) },
+        };
+        Ok(head.members().map(view).collect())
+    }
+
+    /// The head of a conversation that the caller is a member of; to anyone else it does not exist.
+    pub(crate) async fn member(&self, caller: &UserId, conversation: ConversationId) -> Result<Head, AppError> {
+        self.store.head(conversation).await?.filter(|head| head.is_member(caller)).ok_or(AppError::NoConversation)
+    }
+
+    pub(crate) async fn view(&self, caller: &UserId, row: &InboxRow, tip: &Tip, standings: &[Standing]) -> Result<ConversationView, AppError> {
+        let unread = self.unread_of(row, tip).await?;
+        let other = tip.other(caller).cloned();
+        let standing = other.as_ref().and_then(|other| standings.iter().find(|standing| standing.other == *other));
+        Ok(ConversationView {
+            conversation: row.conversation,
+            kind: tip.kind.clone(),
+            last: row.last(tip).cloned(),
+            moved_at: tip.moved_at(),
+            unread,
+            first_unread_at: self.first_unread_at(row, tip, unread).await?,
+            shown: row.shown(tip),
+            blocked_by_me: standing.is_some_and(|standing| standing.blocks_since().is_some()),
+            blocked_me: standing.is_some_and(Standing::is_blocked_by_other),
+            other,
+        })
+    }
+
+    pub(crate) async fn unread_of(&self, row: &InboxRow, tip: &Tip) -> Result<u64, AppError> {
+        match row.unread(tip) {
+            Some(unread) => Ok(unread),
+            None => {
+                let seen = row.seen(tip).n;
+                let gone = self.store.deleted_above(row.conversation, seen).await?;
+                Ok(tip.n.since(seen).saturating_sub(gone))
+            }
+        }
+    }
+
+    /// The time of the first message above what was seen that was not deleted for everyone.
+    async fn first_unread_at(&self, row: &InboxRow, tip: &Tip, unread: u64) -> Result<Option<Millis>, AppError> {
+        const STRETCH: usize = 50;
+        if unread == 0 {
+            return Ok(None);
+        }
+        if let Some(last) = tip.last.as_ref().filter(|last| unread == 1 && !last.deleted) {
+            // The last message is unread (own sends are seen), so if there is but one it is that.
+            return Ok(Some(last.at));
+        }
+        let mut after = row.seen(tip).seq.max(tip.born.previous());
+        loop {
+            let range = SeqRange { after, before: dunlin_model::Seq::MAX };
+            let rows = self.store.messages(row.conversation, range, Order::OldestFirst, STRETCH).await?;
+            if let Some(first) = rows.iter().find(|row| !row.is_deleted()) {
+                return Ok(Some(first.created_at));
+            }
+            match rows.last() {
+                Some(last) if rows.len() == STRETCH => after = last.seq,
+                _ => return Ok(None),
+            }
+        }
+    }
+}

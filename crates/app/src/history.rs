@@ -1,0 +1,266 @@
+//! A conversation's messages, by page.
+
+use dunlin_model::{ConversationId, Emoji, Head, InboxRow, MessageRow, Millis, N, Seq, UserId};
+use dunlin_ports::{Order, SeqRange};
+
+use crate::{App, AppError, MemberView, PAGE_MAX};
+
+/// Which messages. All pages are newest first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HistoryQuery {
+    Newest,
+    Before(Seq),
+    After(Seq),
+    /// Half of the page before and half after a message, with it in the middle.
+    Around(Seq),
+    /// Strictly earlier.
+    BeforeTime(Millis),
+    /// An exact range, for a client that saw a gap; at most a page of it, from its beginning.
+    Numbers {
+        from: N,
+        to: N,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HistoryPage {
+    /// Newest first.
+    pub messages: Vec<MessageView>,
+    /// Ask `Before` this for older ones; none at the beginning.
+    pub older: Option<Seq>,
+    /// Ask `After` this for newer ones; none at the end.
+    pub newer: Option<Seq>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MessageView {
+    pub message: MessageRow,
+    pub reactions: Vec<ReactionView>,
+    pub status: Status,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReactionView {
+    pub emoji: Emoji,
+    pub users: Vec<UserId>,
+}
+
+/// How far a message has come with all members other than its sender.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Status {
+    Sent,
+    Delivered,
+    Read,
+}
+
+pub(crate) fn status(message: &MessageRow, members: &[MemberView]) -> Status {
+    let others = || members.iter().filter(|member| Some(&member.user) != message.sender.as_ref());
+    match () {
+        () if others().all(|member| member.read.seq >= message.seq) => Status::Read,
+        () if others().all(|member| member.delivered.seq >= message.seq) => Status::Delivered,
+        () => Status::Sent,
+    }
+}
+
+impl App {
+    pub async fn history(
+        &self,
+        caller: &UserId,
+        conversation: ConversationId,
+        query: HistoryQuery,
+        limit: usize,
+    ) -> Result<HistoryPage, AppError> {
+        let head = self.member(caller, conversation).await?;
+        let reader = Reader { app: self, caller, conversation, floor: self.floor(caller, conversation, &head).await? };
+        let limit = limit.clamp(1, PAGE_MAX);
+        let (rows, older, newer) = match query {
+            HistoryQuery::Newest => reader.older_than(Seq::MAX, limit).await?.and_nothing_newer(),
+            HistoryQuery::Before(seq) => reader.older_than(seq, limit).await?.with_newer(),
+            HistoryQuery::After(seq) => reader.newer_than(seq, limit).await?.with_older(),
+            HistoryQuery::Around(seq) => reader.around(seq, limit).await?,
+            HistoryQuery::BeforeTime(at) => {
+                let before = reader.first_at_or_after(at).await?;
+                reader.older_than(before, limit).await?.with_newer()
+            }
+            HistoryQuery::Numbers { from, to } => reader.numbers(from, to, limit).await?,
+        };
+        let messages = reader.views(rows).await?;
+        Ok(HistoryPage { messages, older, newer })
+    }
+
+    /// One message that the caller may see.
+    pub async fn message(&self, caller: &UserId, conversation: ConversationId, seq: Seq) -> Result<MessageView, AppError> {
+        let row = self.visible_message(caller, conversation, seq).await?;
+        let reader = Reader { app: self, caller, conversation, floor: Seq::ZERO };
+        reader.views(vec![row]).await?.pop().ok_or(AppError::NoMessage)
+    }
+
+    pub(crate) async fn visible_message(&self, caller: &UserId, conversation: ConversationId, seq: Seq) -> Result<MessageRow, AppError> {
+        let head = self.member(caller, conversation).await?;
+        let reader = Reader { app: self, caller, conversation, floor: self.floor(caller, conversation, &head).await? };
+        let row = self.store.message(conversation, seq).await?.filter(|row| row.seq > reader.floor).ok_or(AppError::NoMessage)?;
+        reader.visible(vec![row]).await?.pop().ok_or(AppError::NoMessage)
+    }
+
+    /// Nothing at or below this is shown to the caller: what they deleted, and what lies before the conversation's birth.
+    async fn floor(&self, caller: &UserId, conversation: ConversationId, head: &Head) -> Result<Seq, AppError> {
+        let row = self.store.inbox_row(caller, conversation).await?.unwrap_or_else(|| InboxRow::new(conversation));
+        Ok(row.hidden.seq.max(head.born.previous()))
+    }
+}
+
+struct Reader<'a> {
+    app: &'a App,
+    caller: &'a UserId,
+    conversation: ConversationId,
+    floor: Seq,
+}
+
+/// Rows newest first, and whether there are more in the direction of reading.
+struct Stretch {
+    rows: Vec<MessageRow>,
+    more: bool,
+}
+
+type Page = (Vec<MessageRow>, Option<Seq>, Option<Seq>);
+
+impl Stretch {
+    fn newest(&self) -> Option<Seq> {
+        self.rows.first().map(|row| row.seq)
+    }
+
+    fn oldest(&self) -> Option<Seq> {
+        self.rows.last().map(|row| row.seq)
+    }
+
+    fn and_nothing_newer(self) -> Page {
+        let older = self.oldest().filter(|_| self.more);
+        (self.rows, older, None)
+    }
+
+    /// Read towards older ones from somewhere in the middle.
+    fn with_newer(self) -> Page {
+        let (older, newer) = (self.oldest().filter(|_| self.more), self.newest());
+        (self.rows, older, newer)
+    }
+
+    /// Read towards newer ones from somewhere in the middle.
+    fn with_older(self) -> Page {
+        let (older, newer) = (self.oldest(), self.newest().filter(|_| self.more));
+        (self.rows, older, newer)
+    }
+}
+
+impl Reader<'_> {
+    async fn older_than(&self, before: Seq, limit: usize) -> Result<Stretch, AppError> {
+        let mut range = SeqRange { after: self.floor, before };
+        let mut rows = Vec::new();
+        loop {
+            let found = self.app.store.messages(self.conversation, range, Order::NewestFirst, limit + 1).await?;
+            let end = found.len() <= limit;
+            range.before = found.last().map_or(range.before, |row| row.seq);
+            rows.extend(self.visible(found).await?);
+            if end || rows.len() > limit {
+                let more = rows.len() > limit;
+                rows.truncate(limit);
+                return Ok(Stretch { rows, more });
+            }
+        }
+    }
+
+    async fn newer_than(&self, after: Seq, limit: usize) -> Result<Stretch, AppError> {
+        let mut range = SeqRange { after: after.max(self.floor), before: Seq::MAX };
+        let mut rows = Vec::new();
+        loop {
+            let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, limit + 1).await?;
+            let end = found.len() <= limit;
+            range.after = found.last().map_or(range.after, |row| row.seq);
+            rows.extend(self.visible(found).await?);
+            if end || rows.len() > limit {
+                let more = rows.len() > limit;
+                rows.truncate(limit);
+                rows.reverse();
+                return Ok(Stretch { rows, more });
+            }
+        }
+    }
+
+    async fn around(&self, seq: Seq, limit: usize) -> Result<Page, AppError> {
+        let older = self.older_than(seq.next(), limit.div_ceil(2)).await?;
+        let newer = self.newer_than(seq, limit - older.rows.len().min(limit)).await?;
+        let more_older = older.oldest().filter(|_| older.more);
+        let more_newer = newer.newest().filter(|_| newer.more);
+        let rows = newer.rows.into_iter().chain(older.rows).take(limit).collect();
+        Ok((rows, more_older, more_newer))
+    }
+
+    /// The first message at or after a time. Times rise with seqs, so the index gives a row at most one stretch too far.
+    async fn first_at_or_after(&self, at: Millis) -> Result<Seq, AppError> {
+        let beyond = self.app.store.index_from_time(self.conversation, at).await?.map_or(Seq::MAX, |row| row.seq);
+        let (mut range, mut first) = (SeqRange { after: self.floor, before: beyond }, beyond);
+        loop {
+            let rows = self.app.store.messages(self.conversation, range, Order::NewestFirst, PAGE_MAX).await?;
+            match rows.iter().rfind(|row| row.created_at >= at) {
+                None => return Ok(first),
+                Some(row) => first = row.seq,
+            }
+            match rows.last() {
+                Some(last) if last.created_at >= at && rows.len() == PAGE_MAX => range.before = last.seq,
+                _ => return Ok(first),
+            }
+        }
+    }
+
+    async fn numbers(&self, from: N, to: N, limit: usize) -> Result<Page, AppError> {
+        let Some(start) = self.app.store.index_at_n(self.conversation, from.max(N(1))).await? else {
+            return Ok((Vec::new(), None, None));
+        };
+        let mut range = SeqRange { after: start.seq.previous().max(self.floor), before: Seq::MAX };
+        let mut rows = Vec::new();
+        loop {
+            let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, PAGE_MAX).await?;
+            range.after = found.last().map_or(range.after, |row| row.seq);
+            let end = found.len() < PAGE_MAX || found.last().is_some_and(|row| row.n >= to);
+            let wanted = found.into_iter().filter(|row| from <= row.n && row.n <= to).collect();
+            rows.extend(self.visible(wanted).await?);
+            if end || rows.len() >= limit {
+                rows.truncate(limit);
+                rows.reverse();
+                let (older, newer) = (rows.last().map(|row| row.seq), rows.first().map(|row| row.seq));
+                return Ok((rows, older, newer));
+            }
+        }
+    }
+
+    /// Leaves out what the caller deleted for themselves.
+    async fn visible(&self, mut rows: Vec<MessageRow>) -> Result<Vec<MessageRow>, AppError> {
+        let Some(range) = span(&rows) else { return Ok(rows) };
+        let hidden = self.app.store.hidden(self.caller, self.conversation, range, rows.len()).await?;
+        rows.retain(|row| hidden.binary_search(&row.seq).is_err());
+        Ok(rows)
+    }
+
+    async fn views(&self, rows: Vec<MessageRow>) -> Result<Vec<MessageView>, AppError> {
+        const REACTIONS_MAX: usize = 10_000;
+        let Some(range) = span(&rows) else { return Ok(Vec::new()) };
+        let reactions = self.app.store.reactions(self.conversation, range, REACTIONS_MAX).await?;
+        let members = self.app.members(self.caller, self.conversation).await?;
+        let view = |message: MessageRow| {
+            let mut shown: Vec<ReactionView> = Vec::new();
+            for row in reactions.iter().filter(|row| row.target == message.seq && row.on.value && !message.is_deleted()) {
+                match shown.iter_mut().find(|view| view.emoji == row.emoji) {
+                    Some(view) => view.users.push(row.user.clone()),
+                    None => shown.push(ReactionView { emoji: row.emoji.clone(), users: vec![row.user.clone()] }),
+                }
+            }
+            MessageView { status: status(&message, &members), message, reactions: shown }
+        };
+        Ok(rows.into_iter().map(view).collect())
+    }
+}
+
+/// The range that holds all rows.
+fn span(rows: &[MessageRow]) -> Option<SeqRange> {
+    let (first, last) = (rows.first()?.seq, rows.last()?.seq);
+    Some(SeqRange { after: first.min(last).previous(), before: first.max(last).next() })
+}

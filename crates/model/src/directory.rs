@@ -1,0 +1,235 @@
+//! Who there is and who may call: users and server keys, as the directory keeps them.
+
+use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc};
+
+use sha2::{Digest, Sha256};
+
+use crate::{Millis, UserId};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct User {
+    pub id: UserId,
+    pub display_name: Option<Name>,
+    pub created_at: Millis,
+    /// When something about the user last changed. Never goes backwards.
+    pub updated_at: Millis,
+}
+
+/// What an upsert says about a user. The default keeps everything: it only makes sure that the user exists.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UserChange {
+    pub display_name: Field<Name>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Field<T> {
+    #[default]
+    Keep,
+    Clear,
+    Set(T),
+}
+
+impl User {
+    pub fn new(id: UserId, change: UserChange, at: Millis) -> User {
+        User { id, display_name: change.display_name.over(None), created_at: at, updated_at: at }
+    }
+
+    /// The user after a change. A change that changes nothing leaves `updated_at` too, so that a repeated upsert is no change.
+    pub fn changed(&self, change: UserChange, at: Millis) -> User {
+        let display_name = change.display_name.over(self.display_name.clone());
+        let updated_at = if display_name == self.display_name { self.updated_at } else { self.updated_at.max(at) };
+        User { id: self.id.clone(), display_name, created_at: self.created_at, updated_at }
+    }
+}
+
+impl<T> Field<T> {
+    /// What stands once this was said over what stood before.
+    pub fn over(self, before: Option<T>) -> Option<T> {
+        match self {
+            Field::Keep => before,
+            Field::Clear => None,
+            Field::Set(value) => Some(value),
+        }
+    }
+}
+
+/// A key by which a back end calls. The secret itself is shown once, when it is made; only its hash is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServerKey {
+    pub id: ServerKeyId,
+    /// What it is for, in the words of whoever made it.
+    pub name: Name,
+    pub scopes: BTreeSet<Scope>,
+    pub secret_hash: SecretHash,
+    pub created_at: Millis,
+    /// A revoked key is refused, and stays so that one can see that it was there.
+    pub revoked_at: Option<Millis>,
+}
+
+impl ServerKey {
+    /// Whether both are the same key, revoked or not.
+    pub fn same_as(&self, other: &ServerKey) -> bool {
+        let unrevoked = |key: &ServerKey| ServerKey { revoked_at: None, ..key.clone() };
+        unrevoked(self) == unrevoked(other)
+    }
+}
+
+/// What a server key is good for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Scope {
+    /// Do what a user may do, in that user's name.
+    Act,
+    /// Create and change users, and revoke their tokens.
+    Users,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 2] = [Scope::Act, Scope::Users];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Act => "act",
+            Scope::Users => "users",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Scope {
+    type Err = InvalidDetail;
+
+    fn from_str(text: &str) -> Result<Scope, InvalidDetail> {
+        Scope::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or(InvalidDetail::Scope)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InvalidDetail {
+    #[error("must have 1 to {} characters, not all of them blank and none of them a control character", Name::CHARS_MAX)]
+    Name,
+    #[error("must have 1 to {} characters of a-z 0-9", ServerKeyId::CHARS_MAX)]
+    ServerKeyId,
+    #[error("is not a scope")]
+    Scope,
+}
+
+/// What people call someone or something.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    pub const CHARS_MAX: usize = 100;
+
+    pub fn parse(text: &str) -> Result<Name, InvalidDetail> {
+        if text.chars().count() > Name::CHARS_MAX || text.chars().any(char::is_control) || text.chars().all(char::is_whitespace) {
+            return Err(InvalidDetail::Name);
+        }
+        Ok(Name(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The part of a server key that is no secret. It has no `_`, so that `dk_<id>_<secret>` has one reading.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ServerKeyId(Arc<str>);
+
+impl ServerKeyId {
+    pub const CHARS_MAX: usize = 32;
+
+    pub fn parse(text: &str) -> Result<ServerKeyId, InvalidDetail> {
+        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        if text.is_empty() || text.len() > ServerKeyId::CHARS_MAX || !text.bytes().all(allowed) {
+            return Err(InvalidDetail::ServerKeyId);
+        }
+        Ok(ServerKeyId(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ServerKeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// SHA-256 of a secret. Fast on purpose: secrets are long and random, so there is nothing to guess, and comparing two hashes tells nothing
+/// about a secret by the time that it takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SecretHash(pub [u8; 32]);
+
+impl SecretHash {
+    pub fn of(secret: &str) -> SecretHash {
+        SecretHash(Sha256::digest(secret).into())
+    }
+}
+
+/// Kept out of logs, as everything about keys is.
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretHash(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> UserChange {
+        UserChange { display_name: Field::Set(Name::parse(name).unwrap()) }
+    }
+
+    #[test]
+    fn a_change_that_changes_nothing_leaves_the_time_of_the_last_one() {
+        let ann = User::new(UserId::parse("ann").unwrap(), named("Ann"), Millis(5));
+        assert_eq!(ann.changed(UserChange::default(), Millis(9)), ann);
+        assert_eq!(ann.changed(named("Ann"), Millis(9)), ann);
+        assert_eq!(ann.changed(named("Anna"), Millis(9)).updated_at, Millis(9));
+        assert_eq!(ann.changed(named("Anna"), Millis(3)).updated_at, Millis(5), "a clock that went back");
+        assert_eq!(ann.changed(UserChange { display_name: Field::Clear }, Millis(9)).display_name, None);
+    }
+
+    #[test]
+    fn names_keep_to_their_limits() {
+        for right in ["A", "Ann O'Hara", " 名前 ", &"é".repeat(100)] {
+            assert_eq!(Name::parse(right).unwrap().as_str(), right);
+        }
+        for wrong in ["", " ", "a\nb", "a\0", &"é".repeat(101)] {
+            assert_eq!(Name::parse(wrong), Err(InvalidDetail::Name), "{wrong:?}");
+        }
+        for wrong in ["", "A", "a_b", "ä", &"x".repeat(33)] {
+            assert_eq!(ServerKeyId::parse(wrong), Err(InvalidDetail::ServerKeyId), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn scopes_read_back() {
+        for scope in Scope::ALL {
+            assert_eq!(scope.to_string().parse(), Ok(scope));
+        }
+        assert_eq!("root".parse::<Scope>(), Err(InvalidDetail::Scope));
+    }
+
+    #[test]
+    fn a_secret_hash_is_sha_256_and_does_not_show() {
+        let hash = SecretHash::of("abc");
+        assert_eq!(hash.0[..4], [0xba, 0x78, 0x16, 0xbf]);
+        assert_eq!(format!("{hash:?}"), "SecretHash(…)");
+    }
+}

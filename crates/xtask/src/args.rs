@@ -1,0 +1,144 @@
+//! What can be asked of `cargo xtask`, and the text that says so.
+//!
+//! Written by hand: a parser library would take longer to build than the rest of this crate.
+
+use crate::test::Part;
+
+pub const HELP: &str = "\
+The project's own commands.
+
+Usage: cargo xtask <command>
+
+Commands:
+  test [--only PART] [-- ARGS]
+          The whole check, as a change must pass it: fmt, clippy, tidy, test, in this order; stops at the first failure.
+            --only PART   run one part: fmt, clippy, tidy or test
+            -- ARGS       hand ARGS to `cargo test`; with -p in them, only those packages are tested
+  tidy
+          What the compiler does not check: crate edges, licences of dependencies, manifests, links in Markdown.
+  help
+          This text; also -h and --help.
+
+Examples:
+  cargo xtask test
+  cargo xtask test --only clippy
+  cargo xtask test --only test -- -p dunlin-model
+  cargo xtask test -- retry_returns -- --nocapture
+
+Exit status: 0 passed, 1 failed, 2 not understood.";
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    Help,
+    Test(TestRequest),
+    Tidy,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct TestRequest {
+    /// `None` runs every part.
+    pub only: Option<Part>,
+    pub cargo_test_args: Vec<String>,
+}
+
+/// The error is a sentence for whoever typed the command.
+pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> {
+    let mut args = args.into_iter();
+    let Some(command) = args.next() else {
+        return Err("which command?".to_owned());
+    };
+    match command.as_str() {
+        "help" | "-h" | "--help" => Ok(Command::Help),
+        "test" => parse_test(args),
+        "tidy" => match args.next().as_deref() {
+            None => Ok(Command::Tidy),
+            Some("-h" | "--help") => Ok(Command::Help),
+            Some(other) => Err(format!("`tidy` takes no arguments, but got `{other}`")),
+        },
+        other => Err(format!("there is no command `{other}`")),
+    }
+}
+
+fn parse_test(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut request = TestRequest::default();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "-h" | "--help" => return Ok(Command::Help),
+            "--" => {
+                request.cargo_test_args = args.by_ref().collect();
+                if let Some(part) = request.only.filter(|part| *part != Part::Test) {
+                    return Err(format!("what follows `--` goes to `cargo test`, which `--only {}` does not run", part.name()));
+                }
+            }
+            "--only" => {
+                let name = args.next().ok_or_else(|| format!("`--only` wants a part: {}", part_names()))?;
+                request.only = Some(parse_part(&name)?);
+            }
+            other => match other.strip_prefix("--only=") {
+                Some(name) => request.only = Some(parse_part(name)?),
+                None => return Err(format!("`test` does not know `{other}`; arguments for `cargo test` come after `--`")),
+            },
+        }
+    }
+    Ok(Command::Test(request))
+}
+
+fn parse_part(name: &str) -> Result<Part, String> {
+    let part = Part::ALL.into_iter().find(|part| part.name() == name);
+    part.ok_or_else(|| format!("there is no part `{name}`; the parts are {}", part_names()))
+}
+
+fn part_names() -> String {
+    Part::ALL.map(Part::name).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_line(line: &str) -> Result<Command, String> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    fn test_request(only: Option<Part>, cargo_test_args: &[&str]) -> Result<Command, String> {
+        Ok(Command::Test(TestRequest { only, cargo_test_args: cargo_test_args.iter().map(|&arg| arg.to_owned()).collect() }))
+    }
+
+    #[test]
+    fn test_runs_everything_unless_told() {
+        assert_eq!(parse_line("test"), test_request(None, &[]));
+        assert_eq!(parse_line("test --only clippy"), test_request(Some(Part::Clippy), &[]));
+        assert_eq!(parse_line("test --only=fmt"), test_request(Some(Part::Fmt), &[]));
+    }
+
+    #[test]
+    fn what_follows_the_dashes_goes_to_cargo_test_unread() {
+        assert_eq!(parse_line("test -- a --only b -- --help"), test_request(None, &["a", "--only", "b", "--", "--help"]));
+        assert_eq!(parse_line("test --only test -- a"), test_request(Some(Part::Test), &["a"]));
+        assert!(parse_line("test --only fmt -- a").unwrap_err().contains("--only fmt"));
+    }
+
+    #[test]
+    fn help_is_given_wherever_it_is_asked_for() {
+        for line in ["help", "-h", "--help", "test --help", "tidy -h"] {
+            assert_eq!(parse_line(line), Ok(Command::Help), "{line}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_part() {
+        for part in Part::ALL {
+            assert!(HELP.contains(part.name()), "{part:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_quoted() {
+        assert!(parse_line("").is_err());
+        assert!(parse_line("tset").unwrap_err().contains("`tset`"));
+        assert!(parse_line("tidy all").unwrap_err().contains("`all`"));
+        assert!(parse_line("test model").unwrap_err().contains("`model`"));
+        assert!(parse_line("test --only lint").unwrap_err().contains("fmt, clippy, tidy, test"));
+        assert!(parse_line("test --only").unwrap_err().contains("fmt, clippy, tidy, test"));
+    }
+}

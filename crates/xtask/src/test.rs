@@ -1,0 +1,140 @@
+//! `cargo xtask test`: the whole check, part after part, up to the first failure.
+//!
+//! Progress goes to stderr, so that stdout carries what cargo and the tests print and nothing else.
+
+use std::{
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    args::TestRequest,
+    needs::{self, Need},
+    tidy,
+    workspace::cargo,
+};
+
+pub fn run(root: &Path, request: &TestRequest) -> Result<()> {
+    let parts = match request.only {
+        Some(part) => vec![part],
+        None => Part::ALL.to_vec(),
+    };
+    needs::check(root, &needs_of(&parts))?;
+
+    let start = Instant::now();
+    for part in &parts {
+        let (name, part_start) = (part.name(), Instant::now());
+        eprintln!("==> {name}");
+        if let Err(error) = part.run(root, &request.cargo_test_args) {
+            bail!("{name} failed after {}: {error:#}", seconds(part_start.elapsed()));
+        }
+        eprintln!("==> {name} passed in {}", seconds(part_start.elapsed()));
+    }
+    let names: Vec<_> = parts.iter().map(|part| part.name()).collect();
+    eprintln!("==> passed in {}: {}", seconds(start.elapsed()), names.join(", "));
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Fmt,
+    Clippy,
+    Tidy,
+    Test,
+}
+
+impl Part {
+    /// In the order in which they run.
+    pub const ALL: [Part; 4] = [Part::Fmt, Part::Clippy, Part::Tidy, Part::Test];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Fmt => "fmt",
+            Part::Clippy => "clippy",
+            Part::Tidy => "tidy",
+            Part::Test => "test",
+        }
+    }
+
+    fn needs(self) -> &'static [Need] {
+        match self {
+            Part::Fmt => &[Need::Toolchain, Need::Rustfmt],
+            Part::Clippy => &[Need::Toolchain, Need::Clippy, Need::CCompiler],
+            Part::Tidy => &[Need::Git],
+            // The tests run tidy on this workspace, hence git.
+            Part::Test => &[Need::Toolchain, Need::CCompiler, Need::Git],
+        }
+    }
+
+    fn run(self, root: &Path, cargo_test_args: &[String]) -> Result<()> {
+        match self {
+            Part::Fmt => run_cargo(root, &["fmt", "--all", "--check"]).context("`cargo fmt --all` may repair it"),
+            Part::Clippy => run_cargo(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]),
+            Part::Tidy => tidy::run(root),
+            Part::Test => run_cargo(root, &cargo_test(cargo_test_args)),
+        }
+    }
+}
+
+fn needs_of(parts: &[Part]) -> Vec<Need> {
+    Need::ALL.into_iter().filter(|need| parts.iter().any(|part| part.needs().contains(need))).collect()
+}
+
+/// Cargo ignores `-p` next to `--workspace`, so a request for certain packages replaces it.
+fn cargo_test(extra: &[String]) -> Vec<&str> {
+    let names_packages = extra.iter().take_while(|arg| *arg != "--").any(|arg| arg.starts_with("-p") || arg.starts_with("--package"));
+    let scope: &[&str] = if names_packages { &["test", "--locked"] } else { &["test", "--workspace", "--locked"] };
+    scope.iter().copied().chain(extra.iter().map(String::as_str)).collect()
+}
+
+fn run_cargo(root: &Path, args: &[&str]) -> Result<()> {
+    let line = format!("cargo {}", args.join(" "));
+    eprintln!("    {line}");
+    run_to_success(&line, Command::new(cargo()).args(args).current_dir(root))
+}
+
+fn run_to_success(line: &str, command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("failed to start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(args: &[&str]) -> Vec<String> {
+        args.iter().map(|&arg| arg.to_owned()).collect()
+    }
+
+    #[test]
+    fn cargo_test_covers_the_workspace_unless_packages_are_named() {
+        assert_eq!(cargo_test(&[]), ["test", "--workspace", "--locked"]);
+        assert_eq!(cargo_test(&owned(&["name", "--", "-p"])), ["test", "--workspace", "--locked", "name", "--", "-p"]);
+        assert_eq!(cargo_test(&owned(&["-p", "dunlin-model"])), ["test", "--locked", "-p", "dunlin-model"]);
+        assert_eq!(cargo_test(&owned(&["--package=xtask"])), ["test", "--locked", "--package=xtask"]);
+    }
+
+    #[test]
+    fn the_whole_check_needs_everything_and_one_part_only_its_own() {
+        assert_eq!(needs_of(&Part::ALL), Need::ALL);
+        assert_eq!(needs_of(&[Part::Tidy]), [Need::Git]);
+    }
+
+    #[test]
+    fn a_failing_command_is_named_in_the_error() {
+        let failed = run_to_success("cargo fmt", &mut Command::new("false")).unwrap_err();
+        assert_eq!(failed.to_string(), "`cargo fmt` ended with exit status: 1");
+        let absent = run_to_success("cargo fmt", &mut Command::new("no-such-program-anywhere")).unwrap_err();
+        assert_eq!(absent.to_string(), "failed to start `cargo fmt`");
+    }
+}
