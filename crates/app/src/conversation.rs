@@ -52,7 +52,13 @@ impl App {
         self.store.head(conversation).await?.filter(|head| head.is_member(caller)).ok_or(AppError::NoConversation)
     }
 
-    pub(crate) async fn view(&self, caller: &UserId, row: &InboxRow, tip: &Tip, standings: &[Standing]) -> Result<ConversationView, AppError> {
+    pub(crate) async fn view(
+        &self,
+        caller: &UserId,
+        row: &InboxRow,
+        tip: &Tip,
+        standings: &[Standing],
+    ) -> Result<ConversationView, AppError> {
         let unread = self.unread_of(row, tip).await?;
         let other = tip.other(caller).cloned();
         let standing = other.as_ref().and_then(|other| standings.iter().find(|standing| standing.other == *other));

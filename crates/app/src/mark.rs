@@ -10,7 +10,8 @@ impl App {
     pub async fn mark_read(&self, caller: &UserId, conversation: ConversationId, up_to: Seq) -> Result<Changed, AppError> {
         let head = self.member(caller, conversation).await?;
         let up_to = self.mark_at(&head, conversation, up_to).await?;
-        let already = self.store.members(conversation, None, 2).await?.into_iter().any(|row| row.user == *caller && row.read.seq >= up_to.seq);
+        let already =
+            self.store.members(conversation, None, 2).await?.into_iter().any(|row| row.user == *caller && row.read.seq >= up_to.seq);
         if already {
             return Ok(Changed { token: SendToken { conversation, seq: head.applied }, settled: true });
         }

@@ -20,7 +20,14 @@ impl App {
         self.change(caller, conversation, Body::Hide(Hide { conversation, target })).await
     }
 
-    pub async fn react(&self, caller: &UserId, conversation: ConversationId, target: Seq, emoji: Emoji, on: bool) -> Result<Changed, AppError> {
+    pub async fn react(
+        &self,
+        caller: &UserId,
+        conversation: ConversationId,
+        target: Seq,
+        emoji: Emoji,
+        on: bool,
+    ) -> Result<Changed, AppError> {
         self.member(caller, conversation).await?;
         self.change(caller, conversation, Body::React(React { conversation, target, emoji, on })).await
     }

@@ -34,7 +34,8 @@ pub async fn a_range_gives_its_bytes(store: &dyn BlobStore) {
     let (key, content) = (ids::blob_key(), content(SIZE));
     put(store, &key, &content).await.expect("put");
     let chunk = BLOB_CHUNK_BYTES_MAX;
-    for (from, bytes_max) in [(0, 1), (1, chunk), (chunk - 1, 2 * chunk), (SIZE - 1, 1), (SIZE - 10, 100), (SIZE, 1), (SIZE + 1, 1), (5, 0)] {
+    for (from, bytes_max) in [(0, 1), (1, chunk), (chunk - 1, 2 * chunk), (SIZE - 1, 1), (SIZE - 10, 100), (SIZE, 1), (SIZE + 1, 1), (5, 0)]
+    {
         let range = ByteRange { from: from as u64, bytes_max: bytes_max as u64 };
         let wanted = content.slice(from.min(SIZE)..(from + bytes_max).min(SIZE).max(from.min(SIZE)));
         assert_eq!(read(store, &key, range).await, Some(wanted), "{range:?}");

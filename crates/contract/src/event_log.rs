@@ -77,14 +77,18 @@ pub async fn a_tail_begins_where_it_was_told(log: &dyn EventLog) {
     let all = read(log, &pair.log_key(), Offset(0), 10).await;
     let from = all[6].0.position.offset;
     let rest = read(log, &pair.log_key(), from, 4).await;
-    assert_eq!(rest.iter().map(|(record, _)| record.position).collect::<Vec<_>>(), all[6..].iter().map(|(record, _)| record.position).collect::<Vec<_>>());
+    assert_eq!(
+        rest.iter().map(|(record, _)| record.position).collect::<Vec<_>>(),
+        all[6..].iter().map(|(record, _)| record.position).collect::<Vec<_>>()
+    );
 }
 
 pub async fn a_tail_waits_for_what_comes_next(log: &dyn EventLog) {
     let pair = ids::pair();
     log.append(&pair.log_key(), &event(&pair, "first")).await.unwrap();
     let from = read(log, &pair.log_key(), Offset(0), 1).await[0].0.position.offset.next();
-    let waiting = read(log, &pair.log_key(), from, 1);
+    let key = pair.log_key();
+    let waiting = read(log, &key, from, 1);
     let appending = async {
         tokio::time::sleep(Duration::from_millis(20)).await;
         log.append(&pair.log_key(), &event(&pair, "second")).await.unwrap().seq

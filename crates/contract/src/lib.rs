@@ -13,8 +13,13 @@
 mod blob_store;
 mod directory;
 mod ephemeral;
+mod event_log;
 pub mod ids;
+mod message_store;
+mod model_store;
 mod session_bus;
+
+pub use model_store::{ModelStore, State, StoredMessage};
 
 /// Makes each port's macro and opens its cases to it, from one list.
 ///
@@ -106,5 +111,44 @@ contract! { $
         a_source_that_fails_leaves_nothing,
         a_deleted_blob_is_gone,
         deleting_an_absent_blob_is_no_error,
+    ]
+    event_log: [
+        what_was_appended_is_read_in_order,
+        an_event_comes_back_as_it_was,
+        appends_called_in_order_are_read_in_order,
+        a_tail_begins_where_it_was_told,
+        a_tail_waits_for_what_comes_next,
+    ]
+    message_store: [
+        a_message_reads_back_whole,
+        a_message_written_again_keeps_its_revision,
+        the_later_revision_stands_whichever_came_first,
+        a_deletion_takes_the_content_away_for_good,
+        adjacent_pages_meet_under_writes,
+        a_range_leaves_out_both_ends,
+        conversations_do_not_mix,
+        the_index_finds_numbers_and_times,
+        index_rows_of_one_time_all_exist,
+        a_deleted_number_counts_once,
+        a_hidden_message_is_hidden_from_its_user_only,
+        the_later_reaction_stands_whichever_came_first,
+        edits_are_kept_oldest_first,
+        a_head_reads_back_and_an_older_one_never_replaces_it,
+        all_heads_are_walked_once,
+        marks_only_rise,
+        marks_of_one_batch_merge,
+        pages_of_members_meet,
+        inbox_cells_merge_in_any_order,
+        a_conversation_is_in_an_inbox_once,
+        pages_of_an_inbox_meet_and_hold_nobody_elses,
+        the_later_block_stands_for_both_users,
+        pages_of_standings_meet,
+        a_feed_is_ordered_by_time_over_months,
+        what_is_known_comes_in_the_order_of_the_question,
+        dedup_rows_are_known_as_of_an_event,
+        blocks_are_known_as_of_an_event,
+        an_outcome_reads_back,
+        parked_keys_are_listed_once,
+        a_checkpoint_never_falls_and_moves_the_horizon,
     ]
 }

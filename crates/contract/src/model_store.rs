@@ -10,8 +10,8 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use dunlin_model::{
-    BlockRow, Cell, ConversationId, DedupKey, DedupRow, EditRow, Emoji, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow, MessageRow,
-    Millis, N, Outcome, Pair, Partition, ReactionRow, Register, Revision, Seq, Standing, UserId,
+    BlockRow, Cell, ConversationId, DedupKey, DedupRow, EditRow, Emoji, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark,
+    MemberRow, MessageRow, Millis, N, Outcome, Pair, Partition, ReactionRow, Register, Revision, Seq, Standing, UserId,
 };
 use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, StoreError, Wanted, Write};
 
@@ -62,7 +62,10 @@ impl State {
     /// Makes one write. Any write may come again, late, or before one that was meant to precede it.
     pub fn write(&mut self, write: Write) {
         match write {
-            Write::Message { conversation, row } => self.messages.entry((conversation, row.seq)).or_default().sent = Some(row),
+            Write::Message { conversation, row } => {
+                let key = (conversation, row.seq);
+                self.messages.entry(key).or_default().sent = Some(row);
+            }
             Write::Revision { conversation, target, revision, .. } => {
                 Cell::merge(&mut self.messages.entry((conversation, target)).or_default().revision, revision);
             }
@@ -77,7 +80,9 @@ impl State {
             }
             Write::InboxTip { user, conversation, tip } => Cell::merge(&mut self.inbox_row(user, conversation).tip, tip),
             Write::InboxDeleted { user, conversation, deleted } => Cell::merge(&mut self.inbox_row(user, conversation).deleted, deleted),
-            Write::InboxArchived { user, conversation, archived } => Cell::merge(&mut self.inbox_row(user, conversation).archived, archived),
+            Write::InboxArchived { user, conversation, archived } => {
+                Cell::merge(&mut self.inbox_row(user, conversation).archived, archived)
+            }
             Write::InboxVeiled { user, conversation, veiled } => Cell::merge(&mut self.inbox_row(user, conversation).veiled, veiled),
             Write::Mark { user, conversation, register, mark } => self.raise(user, conversation, register, mark),
             Write::Block(row) => self.block(row),
@@ -194,7 +199,13 @@ impl MessageStore for ModelStore {
         Ok(self.state().messages.get(&(conversation, seq)).and_then(StoredMessage::row))
     }
 
-    async fn messages(&self, conversation: ConversationId, range: SeqRange, order: Order, limit: usize) -> Result<Vec<MessageRow>, StoreError> {
+    async fn messages(
+        &self,
+        conversation: ConversationId,
+        range: SeqRange,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<MessageRow>, StoreError> {
         if range.after >= range.before {
             return Ok(Vec::new());
         }

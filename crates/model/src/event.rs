@@ -321,8 +321,7 @@ mod tests {
     fn the_envelope_reads_where_the_body_does_not() {
         let known = event(one_of_each().remove(0));
         let unknown_body = minicbor::to_vec((99u32, ["?"])).unwrap();
-        let bytes =
-            codec::encode(&Envelope { key: known.key, id: known.id, rules: 9, origin: None, actor: None, body: &unknown_body });
+        let bytes = codec::encode(&Envelope { key: known.key, id: known.id, rules: 9, origin: None, actor: None, body: &unknown_body });
         assert!(matches!(Event::decode(&bytes), Err(DecodeError::Malformed(_))));
         assert_eq!(Event::decode_key(&bytes).unwrap(), (known.key, known.id));
     }

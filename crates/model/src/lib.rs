@@ -23,7 +23,9 @@ pub use blob::{BlobKey, InvalidBlobKey};
 pub use codec::{DecodeError, decode, encode};
 pub use content::{ClientId, Content, ContentHash, Emoji, InvalidContent, MessageType};
 pub use directory::{Field, InvalidDetail, Name, Scope, SecretHash, ServerKey, ServerKeyId, User, UserChange};
-pub use event::{Block, Body, Delete, Edit, Event, EventId, Hide, Message, NodeId, Opening, Origin, React, Read, RequestId, Visibility, VisibilityChange};
+pub use event::{
+    Block, Body, Delete, Edit, Event, EventId, Hide, Message, NodeId, Opening, Origin, React, Read, RequestId, Visibility, VisibilityChange,
+};
 pub use head::{Bucket, Deleted, Head, Kind, LastMessage};
 pub use ids::{AdId, ConversationId, ConversationKind, InvalidId, LogKey, Pair, UserId};
 pub use inbox::{Cell, InboxRow, Shown, Tip};

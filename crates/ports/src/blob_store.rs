@@ -39,7 +39,9 @@ pub trait Chunks: Send {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Put {
-    Stored { bytes: u64 },
+    Stored {
+        bytes: u64,
+    },
     /// The source had more than was allowed. Nothing was kept.
     TooLarge,
 }

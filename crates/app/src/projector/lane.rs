@@ -99,7 +99,8 @@ impl Lane {
                     id
                 }
                 unread => {
-                    let (key, id) = Event::decode_key(&record.bytes).map_err(|error| StoreError::Corrupt(format!("event {seq}: {error}")))?;
+                    let (key, id) =
+                        Event::decode_key(&record.bytes).map_err(|error| StoreError::Corrupt(format!("event {seq}: {error}")))?;
                     if let Err(error) = unread {
                         error!(%seq, %error, "event can't be read; its log key is parked");
                     }

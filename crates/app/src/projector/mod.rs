@@ -15,13 +15,13 @@ mod run;
 mod visibility;
 
 use dunlin_model::{
-    BlockRow, Body, Cell, ConversationId, DedupRow, Event, FeedKey, FeedRow, Happening, Head, MessageRow, Millis, Outcome, Position, Rejection, Seq, Tip,
-    UserId,
+    BlockRow, Body, Cell, ConversationId, DedupRow, Event, FeedKey, FeedRow, Happening, Head, MessageRow, Millis, Outcome, Position,
+    Rejection, Seq, Tip, UserId,
 };
 use dunlin_ports::Write;
 
 pub use lane::{Lane, Projected, ProjectedOutcome};
-pub use run::{Projector, ProjectorError, Progress};
+pub use run::{Progress, Projector, ProjectorError};
 
 /// Judges one event. Events up to `head.applied` were judged before: they write nothing and have no new outcome.
 pub fn project(rules: &Rules, head: &mut Option<Head>, known: &Inputs, at: Position, event: &Event) -> Projection {

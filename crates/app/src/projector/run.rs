@@ -39,7 +39,9 @@ pub struct Progress {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectorError {
-    #[error("the log is not the one that the stored state was made from: event {0:?} has another id; restore the log that belongs to it, or rebuild the state")]
+    #[error(
+        "the log is not the one that the stored state was made from: event {0:?} has another id; restore the log that belongs to it, or rebuild the state"
+    )]
     OtherLog(Offset),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -90,9 +92,8 @@ impl Projector {
         if id != Some(checkpoint.event_id) {
             return Err(ProjectorError::OtherLog(checkpoint.offset));
         }
-        progress.send_modify(|progress| {
-            *progress = Progress { next: checkpoint.offset.next(), log_time: checkpoint.log_time, trouble: None }
-        });
+        progress
+            .send_modify(|progress| *progress = Progress { next: checkpoint.offset.next(), log_time: checkpoint.log_time, trouble: None });
         Ok(tail)
     }
 

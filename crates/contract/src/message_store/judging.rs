@@ -1,7 +1,9 @@
 //! What the projector asks and keeps: inputs as of an event, outcomes, parked events, checkpoints.
 
 use bytes::Bytes;
-use dunlin_model::{Accepted, BlockRow, ContentHash, ConversationId, DedupKey, DedupRow, Millis, N, Offset, Outcome, Partition, Rejection, UserId};
+use dunlin_model::{
+    Accepted, BlockRow, ContentHash, ConversationId, DedupKey, DedupRow, Millis, N, Offset, Outcome, Partition, Rejection, UserId,
+};
 use dunlin_ports::{Batch, Checkpoint, MessageStore, Wanted, Write};
 
 use super::make::*;
@@ -14,7 +16,11 @@ pub async fn what_is_known_comes_in_the_order_of_the_question(store: &dyn Messag
     store.apply(Batch { heads, ..Batch::default() }).await.unwrap();
     let row = message(3);
     apply(store, [Write::Message { conversation: conversations[1], row: row.clone() }]).await;
-    let wanted = Wanted { heads: conversations.to_vec(), messages: vec![(conversations[0], seq(3)), (conversations[1], seq(3))], ..Wanted::default() };
+    let wanted = Wanted {
+        heads: conversations.to_vec(),
+        messages: vec![(conversations[0], seq(3)), (conversations[1], seq(3))],
+        ..Wanted::default()
+    };
     let known = store.known(&wanted).await.unwrap();
     assert_eq!(known.heads, [Some(head(&pairs[0], 2)), None, Some(head(&pairs[2], 1))]);
     assert_eq!(known.messages, [None, Some(row)]);
@@ -36,7 +42,13 @@ pub async fn dedup_rows_are_known_as_of_an_event(store: &dyn MessageStore) {
 pub async fn blocks_are_known_as_of_an_event(store: &dyn MessageStore) {
     let pair = ids::pair();
     let users: Vec<UserId> = pair.users().cloned().collect();
-    let row = |from: usize, at, on| BlockRow { blocker: users[from].clone(), blocked: users[1 - from].clone(), at: seq(at), since: Millis(at), on };
+    let row = |from: usize, at, on| BlockRow {
+        blocker: users[from].clone(),
+        blocked: users[1 - from].clone(),
+        at: seq(at),
+        since: Millis(at),
+        on,
+    };
     let rows = [row(0, 5, true), row(1, 6, true), row(0, 8, false)];
     apply(store, rows.clone().map(Write::Block)).await;
     apply(store, [Write::Block(rows[0].clone())]).await;

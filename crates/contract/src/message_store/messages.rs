@@ -88,13 +88,10 @@ pub async fn the_index_finds_numbers_and_times(store: &dyn MessageStore) {
     let rows = [1, 501, 1001].map(|n| IndexRow { seq: seq(n * 2), n: N(n), at: Millis(n * 1_000), bucket: 0 });
     apply(store, rows.map(|row| Write::Index { conversation, row })).await;
     let at_n = async |n| store.index_at_n(conversation, N(n)).await.unwrap().map(|row| row.n.0);
-    assert_eq!([at_n(0).await, at_n(1).await, at_n(500).await, at_n(501).await, at_n(9_999).await], [
-        None,
-        Some(1),
-        Some(1),
-        Some(501),
-        Some(1001)
-    ]);
+    assert_eq!(
+        [at_n(0).await, at_n(1).await, at_n(500).await, at_n(501).await, at_n(9_999).await],
+        [None, Some(1), Some(1), Some(501), Some(1001)]
+    );
     let from = async |at| store.index_from_time(conversation, Millis(at)).await.unwrap().map(|row| row.n.0);
     assert_eq!([from(0).await, from(1_000).await, from(1_001).await, from(1_001_001).await], [Some(1), Some(1), Some(501), None]);
     assert_eq!(store.index(conversation, N(1), 9).await.unwrap(), rows[1..]);

@@ -13,7 +13,8 @@ pub async fn inbox_cells_merge_in_any_order(store: &dyn MessageStore) {
     let mut gone = Deleted::default();
     gone.add(N(4));
     let archived = |at, value| Write::InboxArchived { user: user.clone(), conversation, archived: Cell { at: seq(at), value } };
-    let deleted = |at, value: &Deleted| Write::InboxDeleted { user: user.clone(), conversation, deleted: Cell { at: seq(at), value: value.clone() } };
+    let deleted =
+        |at, value: &Deleted| Write::InboxDeleted { user: user.clone(), conversation, deleted: Cell { at: seq(at), value: value.clone() } };
     let veiled = |at, value| Write::InboxVeiled { user: user.clone(), conversation, veiled: Cell { at: seq(at), value: seq(value) } };
     apply(store, [archived(6, None), deleted(7, &gone), veiled(9, 8)]).await;
     apply(store, [tip_of(&user, conversation, &pair, 9)]).await;

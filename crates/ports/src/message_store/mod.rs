@@ -4,8 +4,8 @@ mod write;
 
 use async_trait::async_trait;
 use dunlin_model::{
-    BlockRow, ConversationId, DedupKey, DedupRow, EditRow, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow, MessageRow, Millis, N,
-    Offset, Outcome, Partition, ReactionRow, Seq, Standing, UserId,
+    BlockRow, ConversationId, DedupKey, DedupRow, EditRow, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow,
+    MessageRow, Millis, N, Offset, Outcome, Partition, ReactionRow, Seq, Standing, UserId,
 };
 
 use crate::StoreError;
@@ -36,7 +36,13 @@ pub trait MessageStore: Send + Sync {
 
     async fn message(&self, conversation: ConversationId, seq: Seq) -> Result<Option<MessageRow>, StoreError>;
 
-    async fn messages(&self, conversation: ConversationId, range: SeqRange, order: Order, limit: usize) -> Result<Vec<MessageRow>, StoreError>;
+    async fn messages(
+        &self,
+        conversation: ConversationId,
+        range: SeqRange,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<MessageRow>, StoreError>;
 
     /// The last index row at or below a number.
     async fn index_at_n(&self, conversation: ConversationId, n: N) -> Result<Option<IndexRow>, StoreError>;

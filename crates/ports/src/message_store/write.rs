@@ -2,32 +2,99 @@
 
 use bytes::Bytes;
 use dunlin_model::{
-    BlockRow, Cell, ConversationId, DedupKey, DedupRow, Deleted, EditRow, Emoji, FeedRow, IndexRow, LogKey, Mark, MessageRow, Millis, N, Outcome, Register, Revision,
-    Seq, Tip, UserId,
+    BlockRow, Cell, ConversationId, DedupKey, DedupRow, Deleted, EditRow, Emoji, FeedRow, IndexRow, LogKey, Mark, MessageRow, Millis, N,
+    Outcome, Register, Revision, Seq, Tip, UserId,
 };
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Write {
     /// A message as it was sent. Never has a revision.
-    Message { conversation: ConversationId, row: MessageRow },
+    Message {
+        conversation: ConversationId,
+        row: MessageRow,
+    },
     /// What an edit or a deletion makes of it.
-    Revision { conversation: ConversationId, target: Seq, bucket: u32, revision: Cell<Revision> },
-    Edit { conversation: ConversationId, target: Seq, row: EditRow },
-    Index { conversation: ConversationId, row: IndexRow },
-    DeletedNumber { conversation: ConversationId, n: N, at: Seq },
-    Hidden { user: UserId, conversation: ConversationId, target: Seq, at: Seq },
-    Reaction { conversation: ConversationId, target: Seq, bucket: u32, user: UserId, emoji: Emoji, on: Cell<bool> },
-    InboxTip { user: UserId, conversation: ConversationId, tip: Cell<Tip> },
-    InboxDeleted { user: UserId, conversation: ConversationId, deleted: Cell<Deleted> },
-    InboxArchived { user: UserId, conversation: ConversationId, archived: Cell<Option<Seq>> },
-    InboxVeiled { user: UserId, conversation: ConversationId, veiled: Cell<Seq> },
+    Revision {
+        conversation: ConversationId,
+        target: Seq,
+        bucket: u32,
+        revision: Cell<Revision>,
+    },
+    Edit {
+        conversation: ConversationId,
+        target: Seq,
+        row: EditRow,
+    },
+    Index {
+        conversation: ConversationId,
+        row: IndexRow,
+    },
+    DeletedNumber {
+        conversation: ConversationId,
+        n: N,
+        at: Seq,
+    },
+    Hidden {
+        user: UserId,
+        conversation: ConversationId,
+        target: Seq,
+        at: Seq,
+    },
+    Reaction {
+        conversation: ConversationId,
+        target: Seq,
+        bucket: u32,
+        user: UserId,
+        emoji: Emoji,
+        on: Cell<bool>,
+    },
+    InboxTip {
+        user: UserId,
+        conversation: ConversationId,
+        tip: Cell<Tip>,
+    },
+    InboxDeleted {
+        user: UserId,
+        conversation: ConversationId,
+        deleted: Cell<Deleted>,
+    },
+    InboxArchived {
+        user: UserId,
+        conversation: ConversationId,
+        archived: Cell<Option<Seq>>,
+    },
+    InboxVeiled {
+        user: UserId,
+        conversation: ConversationId,
+        veiled: Cell<Seq>,
+    },
     /// A register that only rises, ordered by the seq of the mark itself.
-    Mark { user: UserId, conversation: ConversationId, register: Register, mark: Mark },
+    Mark {
+        user: UserId,
+        conversation: ConversationId,
+        register: Register,
+        mark: Mark,
+    },
     Block(BlockRow),
-    Feed { user: UserId, row: FeedRow },
-    Dedup { key: DedupKey, row: DedupRow },
+    Feed {
+        user: UserId,
+        row: FeedRow,
+    },
+    Dedup {
+        key: DedupKey,
+        row: DedupRow,
+    },
     /// What became of a message event that was not accepted.
-    Outcome { conversation: ConversationId, at: Seq, outcome: Outcome },
+    Outcome {
+        conversation: ConversationId,
+        at: Seq,
+        outcome: Outcome,
+    },
     /// An event set aside, as the log holds it.
-    Parked { key: LogKey, at: Seq, time: Millis, bytes: Bytes },
+    Parked {
+        key: LogKey,
+        at: Seq,
+        time: Millis,
+        bytes: Bytes,
+    },
 }

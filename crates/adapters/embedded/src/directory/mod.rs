@@ -41,7 +41,10 @@ impl Directory {
         schema::migrate(&mut writer, file)?;
         let readers = (0..READERS).map(|_| open_reader(file)).collect::<rusqlite::Result<_>>().map_err(in_file)?;
         let file: Arc<Path> = file.into();
-        Ok(Directory { readers: Lane::new(Arc::clone(&file), Attempt::Clean, readers), writer: Lane::new(file, Attempt::Doubtful, vec![writer]) })
+        Ok(Directory {
+            readers: Lane::new(Arc::clone(&file), Attempt::Clean, readers),
+            writer: Lane::new(file, Attempt::Doubtful, vec![writer]),
+        })
     }
 }
 

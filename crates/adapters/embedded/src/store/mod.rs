@@ -1,0 +1,77 @@
+//! The message store on the tree: each table of rows under a letter of its own.
+//!
+//! Writes that come from the log carry its position, so after a crash the log is replayed from there. Marks of delivery carry none, and those
+//! since the last flush may be forgotten.
+
+mod apply;
+mod keys;
+mod read;
+
+use std::{
+    ops::Bound,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use dunlin_model::{Epoch, decode};
+use dunlin_ports::StoreError;
+use minicbor::Decode;
+
+use crate::tree::{Snapshot, Tree, TreeError};
+use apply::Recent;
+
+/// A message store in one folder. One process opens it at a time.
+pub struct Messages {
+    tree: Tree,
+    /// Of the log that the positions are from.
+    epoch: Epoch,
+    /// Held while rows are read, merged and written back.
+    writer: Mutex<Recent>,
+}
+
+impl Messages {
+    pub fn new(tree: Tree, epoch: Epoch) -> Messages {
+        Messages { tree, epoch, writer: Mutex::default() }
+    }
+
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Recent> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<TreeError> for StoreError {
+    fn from(error: TreeError) -> StoreError {
+        let text = error.to_string();
+        match error {
+            TreeError::Full | TreeError::Unavailable(_) | TreeError::SnapshotExpired | TreeError::Io(_) => StoreError::Unavailable(text),
+            TreeError::Corrupt { .. } | TreeError::Broken(_) | TreeError::Key(_) | TreeError::Value(_) | TreeError::Backwards { .. } => {
+                StoreError::Corrupt(text)
+            }
+        }
+    }
+}
+
+/// A stored row that can't be read can't be right.
+fn row<T: for<'b> Decode<'b, ()>>(key: &[u8], bytes: &[u8]) -> Result<T, StoreError> {
+    decode(bytes).map_err(|error| StoreError::Corrupt(format!("row {}: {error}", key.escape_ascii())))
+}
+
+fn get<T: for<'b> Decode<'b, ()>>(snapshot: &Snapshot, key: &[u8]) -> Result<Option<T>, StoreError> {
+    match snapshot.get(key)? {
+        None => Ok(None),
+        Some(bytes) => row(key, &bytes).map(Some),
+    }
+}
+
+/// Rows strictly after one key and before another, ascending.
+fn between<T: for<'b> Decode<'b, ()>>(snapshot: &Snapshot, after: &[u8], before: Bound<&[u8]>, limit: usize) -> Result<Vec<T>, StoreError> {
+    let rows = snapshot.range((Bound::Excluded(after), before))?;
+    let decoded = rows.take(limit).map(|found| {
+        let (key, value) = found?;
+        row(&key, &value)
+    });
+    decoded.collect()
+}
