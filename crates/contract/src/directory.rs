@@ -71,10 +71,8 @@ pub async fn updated_at_never_goes_backwards(directory: &dyn Directory) {
 pub async fn two_upserts_at_once_make_one_user(directory: &dyn Directory) {
     for _ in 0..10 {
         let id = ids::user();
-        let (one, other) = tokio::join!(
-            upsert(directory, &id, UserChange::default(), 1), //
-            upsert(directory, &id, UserChange::default(), 2),
-        );
+        let (one, other) =
+            tokio::join!(upsert(directory, &id, UserChange::default(), 1), upsert(directory, &id, UserChange::default(), 2),);
         assert_eq!(one, other);
         assert_eq!(user(directory, &id).await, Some(one));
     }

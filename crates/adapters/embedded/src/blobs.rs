@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     fs::{self, File},
-    io::{self, BufReader, Read, Write},
+    io::{self, Read, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -64,10 +64,10 @@ impl BlobStore for Blobs {
                 unfinished = self.blocking(key, Attempt::Clean, move |_, _| written(unfinished, &full)).await?;
             }
         }
-        let finish = move |folder: &Folder, key: &BlobKey| folder.finish(key, written(unfinished, &gathered)?);
-        match self.blocking(key, Attempt::Doubtful, finish).await? {
-            Finished::Stored => Ok(Put::Stored { bytes }),
-            Finished::OtherBytes => Err(StoreError::Conflict(format!("blob {key} has other bytes"))),
+        let complete = self.blocking(key, Attempt::Clean, move |_, _| synced(written(unfinished, &gathered)?)).await?;
+        match self.blocking(key, Attempt::Doubtful, |folder, key| folder.name(complete, key)).await? {
+            Named::Stored => Ok(Put::Stored { bytes }),
+            Named::OtherBytes => Err(StoreError::Conflict(format!("blob {key} has other bytes"))),
         }
     }
 
@@ -128,7 +128,7 @@ struct Folder {
     synced: Mutex<HashSet<PathBuf>>,
 }
 
-enum Finished {
+enum Named {
     Stored,
     OtherBytes,
 }
@@ -158,22 +158,21 @@ impl Folder {
         self.root.join(&key[..1]).join(&key[1..2]).join(key)
     }
 
-    fn finish(&self, key: &BlobKey, unfinished: NamedTempFile) -> io::Result<Finished> {
-        unfinished.as_file().sync_all()?;
+    fn name(&self, complete: NamedTempFile, key: &BlobKey) -> io::Result<Named> {
         let path = self.path(key);
         let leaf = self.leaf(&path)?;
-        match unfinished.persist_noclobber(&path) {
+        match complete.persist_noclobber(&path) {
             Ok(_) => {}
             Err(taken) if taken.error.kind() == io::ErrorKind::AlreadyExists => {
                 if !same_bytes(taken.file.path(), &path)? {
-                    return Ok(Finished::OtherBytes);
+                    return Ok(Named::OtherBytes);
                 }
             }
             Err(failed) => return Err(failed.error),
         }
         // Also for a blob that was there: whoever put it may not have come this far yet.
         sync_folder(&leaf)?;
-        Ok(Finished::Stored)
+        Ok(Named::Stored)
     }
 
     fn delete(&self, key: &BlobKey) -> io::Result<()> {
@@ -187,12 +186,12 @@ impl Folder {
     /// The folder of a blob, made if it was missing, itself sure to survive a loss of power.
     fn leaf(&self, path: &Path) -> io::Result<PathBuf> {
         let leaf = parent(path);
-        let synced = || self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        if !synced().contains(leaf) {
+        let known = || self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known().contains(leaf) {
             fs::create_dir_all(leaf)?;
             sync_folder(parent(leaf))?;
             sync_folder(&self.root)?;
-            synced().insert(leaf.into());
+            known().insert(leaf.into());
         }
         Ok(leaf.into())
     }
@@ -205,6 +204,11 @@ fn parent(path: &Path) -> &Path {
 fn written(mut unfinished: NamedTempFile, bytes: &[u8]) -> io::Result<NamedTempFile> {
     unfinished.write_all(bytes)?;
     Ok(unfinished)
+}
+
+fn synced(complete: NamedTempFile) -> io::Result<NamedTempFile> {
+    complete.as_file().sync_all()?;
+    Ok(complete)
 }
 
 fn unless_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
@@ -222,18 +226,22 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 fn same_bytes(one: &Path, other: &Path) -> io::Result<bool> {
-    let (one, other) = (File::open(one)?, File::open(other)?);
-    if one.metadata()?.len() != other.metadata()?.len() {
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    let mut rest = one.metadata()?.len();
+    if rest != other.metadata()?.len() {
         return Ok(false);
     }
-    let (mut one, mut other) = (BufReader::with_capacity(GATHER_BYTES, one).bytes(), BufReader::with_capacity(GATHER_BYTES, other).bytes());
-    loop {
-        match (one.next().transpose()?, other.next().transpose()?) {
-            (None, None) => return Ok(true),
-            (left, right) if left != right => return Ok(false),
-            _ => {}
+    let (mut left, mut right) = (vec![0; GATHER_BYTES], vec![0; GATHER_BYTES]);
+    while rest > 0 {
+        let size = usize::try_from(rest).unwrap_or(usize::MAX).min(GATHER_BYTES);
+        one.read_exact(&mut left[..size])?;
+        other.read_exact(&mut right[..size])?;
+        if left[..size] != right[..size] {
+            return Ok(false);
         }
+        rest -= size as u64;
     }
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ impl dunlin_ports::Ephemeral for Ephemeral {
     async fn remember_send(&self, key: &DedupKey, row: DedupRow, ttl_ms: u64) -> Result<(), StoreError> {
         let now = self.clock.now();
         let mut sends = self.sends();
-        sends.insert(key, Send { row, until: Millis(now.0.saturating_add(ttl_ms)), number: 0 });
+        sends.insert(key, Remembered { row, until: Millis(now.0.saturating_add(ttl_ms)), number: 0 });
         sends.shrink(self.sends_max, now);
         Ok(())
     }
@@ -52,12 +52,12 @@ impl dunlin_ports::Ephemeral for Ephemeral {
 /// Sends by key, and their keys from the oldest to the newest.
 #[derive(Default)]
 struct Sends {
-    by_key: HashMap<DedupKey, Send>,
+    by_key: HashMap<DedupKey, Remembered>,
     by_number: BTreeMap<u64, DedupKey>,
     last_number: u64,
 }
 
-struct Send {
+struct Remembered {
     row: DedupRow,
     until: Millis,
     /// Where its key stands in `by_number`.
@@ -65,7 +65,7 @@ struct Send {
 }
 
 impl Sends {
-    fn insert(&mut self, key: &DedupKey, mut send: Send) {
+    fn insert(&mut self, key: &DedupKey, mut send: Remembered) {
         self.last_number += 1;
         send.number = self.last_number;
         self.by_number.insert(send.number, key.clone());
@@ -114,6 +114,11 @@ mod tests {
         DedupRow { seq: ids::seq(), n: N(1), created_at: Millis(1), hash: ContentHash::of(b"hello") }
     }
 
+    fn held(ephemeral: &Ephemeral) -> (usize, usize) {
+        let sends = ephemeral.sends();
+        (sends.by_key.len(), sends.by_number.len())
+    }
+
     #[tokio::test]
     async fn the_oldest_is_forgotten_first() {
         let ephemeral = Ephemeral::with_sends_max(Arc::new(HandClock::default()), 3);
@@ -126,7 +131,7 @@ mod tests {
             known.push(ephemeral.recall_send(key).await.unwrap().is_some());
         }
         assert_eq!(known, [true, false, true, true], "the first was renewed, so the second was the oldest");
-        assert_eq!((ephemeral.sends().by_key.len(), ephemeral.sends().by_number.len()), (3, 3));
+        assert_eq!(held(&ephemeral), (3, 3));
     }
 
     #[tokio::test]
@@ -138,7 +143,7 @@ mod tests {
         }
         clock.0.store(1_000, Ordering::Relaxed);
         ephemeral.remember_send(&key(), row(), 1_000).await.unwrap();
-        assert_eq!((ephemeral.sends().by_key.len(), ephemeral.sends().by_number.len()), (1, 1));
+        assert_eq!(held(&ephemeral), (1, 1));
     }
 
     #[tokio::test]

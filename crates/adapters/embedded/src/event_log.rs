@@ -16,7 +16,7 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    pub fn new(log: Arc<Log>) -> EventLog {
+    pub(crate) fn new(log: Arc<Log>) -> EventLog {
         EventLog { log }
     }
 }

@@ -105,7 +105,7 @@ fn open_writer(file: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-    // Each commit is on the disk before it returns. The default would lose the last ones with the power.
+    // Each commit is on the disk before it returns, whatever default the library was built with.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     Ok(connection)

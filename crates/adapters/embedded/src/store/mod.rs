@@ -29,11 +29,11 @@ pub struct Messages {
 }
 
 impl Messages {
-    pub fn new(tree: Tree, epoch: Epoch) -> Messages {
+    pub(crate) fn new(tree: Tree, epoch: Epoch) -> Messages {
         Messages { tree, epoch, writer: Mutex::default() }
     }
 
-    pub fn tree(&self) -> &Tree {
+    pub(crate) fn tree(&self) -> &Tree {
         &self.tree
     }
 

@@ -16,7 +16,7 @@ use super::{
     keys::{self, Key},
     row,
 };
-use crate::tree::Snapshot;
+use crate::tree::{Slice, Snapshot};
 
 #[async_trait]
 impl MessageStore for Messages {
@@ -57,7 +57,7 @@ impl MessageStore for Messages {
         let after = after.map_or_else(|| vec![keys::HEAD], keys::head);
         let rows = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&[keys::HEAD + 1][..])))?;
         let head = |found: Result<_, _>| {
-            let (key, value): (crate::tree::Slice, crate::tree::Slice) = found?;
+            let (key, value): (Slice, Slice) = found?;
             let conversation = ConversationId::from_bytes(&key[1..]);
             let conversation = conversation.ok_or_else(|| StoreError::Corrupt(format!("head {}", key.escape_ascii())))?;
             Ok((conversation, row(&key, &value)?))
@@ -72,7 +72,7 @@ impl MessageStore for Messages {
     async fn messages(&self, conversation: ConversationId, range: SeqRange, order: Order, limit: usize) -> Result<Vec<MessageRow>, StoreError> {
         let (after, before) = (keys::message(conversation, range.after), keys::message(conversation, range.before));
         let rows = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&before[..])))?;
-        let read = |found: Result<(crate::tree::Slice, crate::tree::Slice), _>| {
+        let read = |found: Result<(Slice, Slice), _>| {
             let (key, value) = found?;
             row(&key, &value)
         };
@@ -113,7 +113,7 @@ impl MessageStore for Messages {
     async fn hidden(&self, user: &UserId, conversation: ConversationId, range: SeqRange, limit: usize) -> Result<Vec<Seq>, StoreError> {
         let (after, before) = (keys::hidden(user, conversation, range.after), keys::hidden(user, conversation, range.before));
         let rows = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&before[..])))?;
-        let target = |found: Result<(crate::tree::Slice, crate::tree::Slice), _>| {
+        let target = |found: Result<(Slice, Slice), _>| {
             let (key, _) = found?;
             let seq = keys::last_number(&key).and_then(Seq::from_u64);
             seq.ok_or_else(|| StoreError::Corrupt(format!("hidden message {}", key.escape_ascii())))
@@ -126,7 +126,7 @@ impl MessageStore for Messages {
         let (after, before) = (start.clone().seq(range.after.next()).build(), start.clone().seq(range.before).build());
         let prefix = start.build().len();
         let rows = self.tree.snapshot().range((Bound::Included(&after[..]), Bound::Excluded(&before[..])))?;
-        let read = |found: Result<(crate::tree::Slice, crate::tree::Slice), _>| {
+        let read = |found: Result<(Slice, Slice), _>| {
             let (key, value) = found?;
             let on: Cell<bool> = row(&key, &value)?;
             reaction(&key[prefix..], on).ok_or_else(|| StoreError::Corrupt(format!("reaction {}", key.escape_ascii())))
@@ -196,11 +196,15 @@ impl MessageStore for Messages {
 
 impl Messages {
     /// Whether a message event left what it should have: its row, or the reason why it has none.
-    pub fn has_outcome_of(&self, snapshot: &Snapshot, conversation: ConversationId, seq: Seq) -> Result<bool, StoreError> {
+    pub(crate) fn has_outcome_of(&self, snapshot: &Snapshot, conversation: ConversationId, seq: Seq) -> Result<bool, StoreError> {
         if snapshot.get(&keys::message(conversation, seq))?.is_some() {
             return Ok(true);
         }
         Ok(snapshot.get(&keys::outcome(conversation, seq))?.is_some())
+    }
+
+    pub(crate) fn has_parked(&self, snapshot: &Snapshot, key: &LogKey, seq: Seq) -> Result<bool, StoreError> {
+        Ok(snapshot.get(&keys::parked(key, seq))?.is_some())
     }
 }
 

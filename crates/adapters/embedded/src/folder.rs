@@ -1,0 +1,255 @@
+//! The data folder: one process at a time, one format, and a log and a state that belong together.
+//!
+//! ```text
+//! FORMAT              which version wrote it
+//! LOCK                held by the process that has it open
+//! log/                what happened
+//! state/              what follows from it
+//! directory.sqlite    users, server keys, revocations
+//! blobs/              attachments
+//! ```
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use dunlin_model::Epoch;
+use dunlin_ports::StoreError;
+use tracing::warn;
+
+use crate::{
+    Blobs, Directory, EventLog, Messages,
+    log::{self, Log, LogError, Verify},
+    tree::{self, Tree, TreeError},
+};
+
+/// What this version writes, and all that it reads.
+const FORMAT: &str = "dunlin 1\n";
+
+const STATE: &str = "state";
+const STATE_ASIDE: &str = "state.old";
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub segment_bytes: u32,
+    pub memtable_bytes: usize,
+    /// How many full memtables may wait for the disk.
+    pub sealed_max: usize,
+    pub cache_bytes: u64,
+    pub files_max: usize,
+    /// Read every record of the log when opening, not only the last segment.
+    pub verify_log: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let tree = tree::Options::default();
+        Options {
+            segment_bytes: log::SEGMENT_BYTES,
+            memtable_bytes: tree.memtable_bytes,
+            sealed_max: tree.sealed_max,
+            cache_bytes: tree.cache_bytes,
+            files_max: tree.descriptors,
+            verify_log: false,
+        }
+    }
+}
+
+/// An open data folder. Dropping it closes it without flushing the state: the log has what is missing.
+pub struct Folder {
+    pub log: Arc<EventLog>,
+    pub store: Arc<Messages>,
+    pub directory: Arc<Directory>,
+    pub blobs: Arc<Blobs>,
+    pub(crate) segments: Arc<Log>,
+    path: PathBuf,
+    /// Released by the system when the process ends, however it ends.
+    _lock: File,
+}
+
+/// How large the parts are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sizes {
+    pub log_bytes: u64,
+    pub state_bytes: u64,
+    pub memtable_bytes: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{} is in use by another process; stop that one first", .0.display())]
+    InUse(PathBuf),
+    #[error("{} says {found:?}, this program reads {FORMAT:?}: use the program that wrote the folder", path.display())]
+    Format { path: PathBuf, found: String },
+    #[error("{} holds files but no FORMAT: not a data folder of dunlin, or its FORMAT was deleted; choose an empty or a new folder", .0.display())]
+    NotOurs(PathBuf),
+    #[error("the state in {} has applied {applied} events, the log holds {durable}: the log was cut or replaced; restore the log that belongs to this state", path.display())]
+    StateAhead { path: PathBuf, applied: u64, durable: u64 },
+    #[error("the log in {} begins at {oldest}, the state has applied only {applied}: events in between are gone; restore the state or the log from a backup", path.display())]
+    StateBehind { path: PathBuf, applied: u64, oldest: u64 },
+    #[error("the log in {} begins at {oldest}: what came before was trimmed, so the state can't be rebuilt from it; restore a backup", path.display())]
+    Trimmed { path: PathBuf, oldest: u64 },
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    State(#[from] TreeError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("failed to open {}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl Folder {
+    /// Opens a data folder, or makes one of an empty or absent folder. Blocks.
+    pub fn open(path: &Path, options: &Options) -> Result<Folder, OpenError> {
+        let failed = |source| OpenError::Io { path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(failed)?;
+        let lock = lock(path)?;
+        check_format(path)?;
+        let (segments, recovered) = Log::open(path.join("log"), log_options(options))?;
+        if let Some(torn) = recovered.torn {
+            warn!(?torn, "the log ended in an unfinished write, which was cut; nothing acknowledged was in it");
+        }
+        let state = path.join(STATE);
+        if !state.exists() && path.join(STATE_ASIDE).exists() {
+            // A rebuild was cut off between its two steps: the log has everything that the new state needs.
+            warn!("a rebuild was interrupted; the state is made anew from the log");
+        }
+        let tree = Tree::open(&state, tree_options(options))?;
+        check_positions(path, tree.applied().unwrap_or(0), &segments)?;
+        let segments = Arc::new(segments);
+        Ok(Folder {
+            log: Arc::new(EventLog::new(Arc::clone(&segments))),
+            store: Arc::new(Messages::new(tree, Epoch(segments.epoch()))),
+            directory: Arc::new(Directory::open(&path.join("directory.sqlite"))?),
+            blobs: Arc::new(Blobs::open(&path.join("blobs"))?),
+            segments,
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// Puts the state aside so that the next opening makes it anew from the log; refused if the log no longer has everything.
+    pub fn set_state_aside(path: &Path, options: &Options) -> Result<(), OpenError> {
+        let failed = |source| OpenError::Io { path: path.to_owned(), source };
+        if !path.join("FORMAT").exists() {
+            return Err(OpenError::NotOurs(path.to_owned()));
+        }
+        let _lock = lock(path)?;
+        check_format(path)?;
+        let (segments, _) = Log::open(path.join("log"), log_options(options))?;
+        if segments.oldest() > 0 {
+            return Err(OpenError::Trimmed { path: path.to_owned(), oldest: segments.oldest() });
+        }
+        let (state, aside) = (path.join(STATE), path.join(STATE_ASIDE));
+        if state.exists() {
+            if aside.exists() {
+                fs::remove_dir_all(&aside).map_err(failed)?;
+            }
+            fs::rename(&state, &aside).map_err(failed)?;
+            sync_folder(path).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the state that was put aside, once the new one is durable.
+    pub fn drop_state_aside(&self) -> Result<(), OpenError> {
+        let aside = self.path.join(STATE_ASIDE);
+        match fs::remove_dir_all(&aside) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(OpenError::Io { path: aside, source }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next offset that the log will give: everything below is durable.
+    pub fn durable(&self) -> u64 {
+        self.segments.durable()
+    }
+
+    /// Puts everything applied so far into files, so that the next opening has nothing to replay. Blocks.
+    pub fn flush(&self) -> Result<(), OpenError> {
+        Ok(self.store.tree().flush()?)
+    }
+
+    pub fn sizes(&self) -> Sizes {
+        let stats = self.store.tree().stats();
+        Sizes {
+            log_bytes: self.segments.segments().iter().map(|segment| u64::from(segment.bytes)).sum(),
+            state_bytes: stats.disk_bytes,
+            memtable_bytes: stats.memtable_bytes + stats.sealed_bytes,
+        }
+    }
+
+    /// Why the state can't be written at the moment, while it can't.
+    pub fn trouble(&self) -> Option<String> {
+        self.store.tree().stats().failure.map(|failure| failure.to_string())
+    }
+
+    /// Reads every file of the state as a whole against its checksum. Slow.
+    pub fn verify_state(&self) -> Result<(), OpenError> {
+        Ok(self.store.tree().verify()?)
+    }
+}
+
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let failed = |source| OpenError::Io { path: path.join("LOCK"), source };
+    let file = File::options().create(true).truncate(false).write(true).open(path.join("LOCK")).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// A new folder gets our mark before anything else; any other mark is not ours to touch.
+fn check_format(path: &Path) -> Result<(), OpenError> {
+    let file = path.join("FORMAT");
+    let failed = |source| OpenError::Io { path: file.clone(), source };
+    match fs::read(&file) {
+        Ok(found) if found == FORMAT.as_bytes() => Ok(()),
+        Ok(found) => Err(OpenError::Format { path: file, found: String::from_utf8_lossy(&found[..found.len().min(40)]).into_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if fs::read_dir(path).map_err(failed)?.flatten().any(|entry| entry.file_name() != "LOCK" && entry.file_name() != "FORMAT.new") {
+                return Err(OpenError::NotOurs(path.to_owned()));
+            }
+            let new = path.join("FORMAT.new");
+            let mut written = File::create(&new).map_err(failed)?;
+            written.write_all(FORMAT.as_bytes()).and_then(|()| written.sync_all()).map_err(failed)?;
+            fs::rename(&new, &file).map_err(failed)?;
+            sync_folder(path).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn check_positions(path: &Path, applied: u64, log: &Log) -> Result<(), OpenError> {
+    let path = path.to_owned();
+    match (log.oldest(), log.durable()) {
+        (_, durable) if applied > durable => Err(OpenError::StateAhead { path, applied, durable }),
+        // The last applied event itself must still be there: it tells whether this is the same log.
+        (oldest, _) if applied.saturating_sub(1) < oldest => Err(OpenError::StateBehind { path, applied, oldest }),
+        _ => Ok(()),
+    }
+}
+
+fn log_options(options: &Options) -> log::Options {
+    let verify = if options.verify_log { Verify::All } else { Verify::Last };
+    log::Options { segment_bytes: options.segment_bytes, verify, ..log::Options::default() }
+}
+
+fn tree_options(options: &Options) -> tree::Options {
+    tree::Options {
+        memtable_bytes: options.memtable_bytes,
+        sealed_max: options.sealed_max,
+        cache_bytes: options.cache_bytes,
+        descriptors: options.files_max,
+        ..tree::Options::default()
+    }
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

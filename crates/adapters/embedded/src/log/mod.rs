@@ -1,0 +1,194 @@
+//! The log: a segmented, group-committed append log of opaque payloads, and the only write-ahead log of the embedded profile.
+//!
+//! - **Durable on return**: an append is answered after its group was synced.
+//! - **Ordered**: positions count from 0 on without gaps; times never go backwards, whatever the clock does.
+//! - **Torn is not corrupt**: an unfinished last group is cut when the log is opened; damage to anything that was synced is refused.
+//!
+//! What is not here: what a payload means, who may append, when to trim, and the lock that keeps a second process out of the folder.
+
+mod catalog;
+mod end;
+mod error;
+mod options;
+mod prepare;
+mod queue;
+mod record;
+mod recover;
+mod segment;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use catalog::Catalog;
+pub use catalog::SegmentInfo;
+pub use end::Torn;
+pub use error::{AppendError, Damage, LogError};
+pub use options::{Backing, Clock, FIRST_EPOCH, Options, PAYLOAD_BYTES_MAX, SEGMENT_BYTES, Verify};
+use prepare::Preparer;
+use queue::Queue;
+pub use recover::Recovered;
+pub use tail::{ReadLimit, Record, Tail};
+use writer::{Group, Health, Writer};
+
+/// What waits for the writer or is being written; beyond that, appends wait for room.
+const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What is written and synced at once, and may be torn at once.
+const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+const GROUP_RECORDS_MAX: usize = 8192;
+
+/// A durable append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    pub position: u64,
+    pub time_ms: u64,
+}
+
+/// An open log. Dropping it closes it.
+pub struct Log {
+    dir: PathBuf,
+    epoch: u16,
+    salt: u32,
+    payload_bytes_max: usize,
+    queue: Arc<Queue>,
+    catalog: Arc<Catalog>,
+    published: watch::Receiver<Durable>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// One trim at a time: segments go in order.
+    trimming: Mutex<()>,
+}
+
+/// How far the log is durable: a position, and where in which segment it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Durable {
+    position: u64,
+    segment: u64,
+    offset: u64,
+}
+
+impl Log {
+    /// Opens the log of a folder, or makes a new one. Blocks: it reads the last segment, or fills the first.
+    pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<(Self, Recovered), LogError> {
+        options.check()?;
+        let dir = dir.as_ref();
+        let recover::Opened {
+            recovered,
+            segments,
+            active,
+        } = recover::open(dir, &options)?;
+        let queue = Arc::new(Queue::new());
+        let catalog = Arc::new(Catalog::new(segments));
+        let (publisher, published) = watch::channel(active.durable());
+        let (epoch, salt) = (active.header.epoch, active.header.salt);
+        let start_thread = |error| LogError::io("start a thread for", dir)(error);
+        let preparer = Preparer::start(
+            dir.to_owned(),
+            options.segment_bytes,
+            Arc::clone(&options.backing.disk),
+            options.backing.prepare_retry,
+        );
+        let writer = Writer {
+            queue: Arc::clone(&queue),
+            catalog: Arc::clone(&catalog),
+            published: publisher,
+            preparer: preparer.map_err(start_thread)?,
+            disk: options.backing.disk,
+            clock: options.clock,
+            dir: dir.to_owned(),
+            segment_bytes: options.segment_bytes,
+            active,
+            last_time_ms: recovered.last_time_ms,
+            group: Group::default(),
+            health: Health::Good,
+        };
+        let thread = thread::Builder::new()
+            .name("log-writer".into())
+            .spawn(move || writer.run())
+            .map_err(start_thread)?;
+        let log = Self {
+            dir: dir.to_owned(),
+            epoch,
+            salt,
+            payload_bytes_max: options.payload_bytes_max,
+            queue,
+            catalog,
+            published,
+            writer: Mutex::new(Some(thread)),
+            trimming: Mutex::new(()),
+        };
+        Ok((log, recovered))
+    }
+
+    /// Appends one record; durable on return. Waits while the queue is full. A future that is dropped after its first poll may have
+    /// appended: the outcome is unknown, as after [`AppendError::Unknown`].
+    pub async fn append(&self, payload: impl Into<Bytes>) -> Result<Appended, AppendError> {
+        let payload = payload.into();
+        if payload.len() > self.payload_bytes_max {
+            return Err(AppendError::TooLarge);
+        }
+        let outcome = self.queue.push(payload).await?;
+        outcome.await.unwrap_or(Err(AppendError::Unknown))
+    }
+
+    /// Reads from a position on, which is neither trimmed nor ahead of the log.
+    pub fn tail(&self, from: u64) -> Result<Tail, LogError> {
+        Tail::new(self.dir.clone(), self.salt, Arc::clone(&self.catalog), self.published.clone(), from)
+    }
+
+    /// The next position that is not durable yet: everything below it is.
+    pub fn durable(&self) -> u64 {
+        self.published.borrow().position
+    }
+
+    /// The first position that can still be read.
+    pub fn oldest(&self) -> u64 {
+        self.catalog.oldest()
+    }
+
+    pub fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    /// All segments, oldest first; the last is the open one.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.catalog.list(self.durable())
+    }
+
+    /// Deletes the closed segments that lie wholly below a position, oldest first, each durably; returns how many. Blocks.
+    pub fn trim(&self, below: u64) -> Result<usize, LogError> {
+        let _one_at_a_time = self.trimming.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut deleted = 0;
+        // Off the list first: a tail that does not find the file finds out why.
+        while let Some(oldest) = self.catalog.pop_below(below) {
+            if let Err(error) = segment::remove(&self.dir, oldest.base) {
+                self.catalog.restore(oldest);
+                return Err(LogError::io("delete", &segment::path_of(&self.dir, oldest.base))(error));
+            }
+            deleted += 1;
+        }
+        Ok(deleted)
+    }
+
+    /// Takes no more appends, and returns when those that are queued were answered. Blocks; a second call returns at once.
+    pub fn close(&self) {
+        self.queue.close();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer {
+            // A panic there was reported when it happened, and answered as an unknown outcome.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

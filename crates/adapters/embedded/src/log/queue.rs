@@ -1,0 +1,98 @@
+//! The bounded queue between those who append and the writer thread. Senders wait for room as futures, the writer waits as a thread
+//! and takes everything at once. A channel would do the same with more work per record on both sides.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::error::AppendError;
+use super::record::record_bytes;
+use super::{Appended, QUEUE_BYTES_MAX};
+
+pub(super) type Reply = oneshot::Sender<Result<Appended, AppendError>>;
+
+/// One append on its way to the writer.
+pub(super) struct Request {
+    pub payload: Bytes,
+    pub reply: Reply,
+}
+
+pub(super) struct Queue {
+    /// One permit a byte; a permit is taken by `push` and given back by `release`, when the writer is done with the record.
+    room: Semaphore,
+    state: Mutex<State>,
+    filled: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    requests: Vec<Request>,
+    closed: bool,
+    /// The writer waits: only then is it worth a system call to wake it.
+    writer_waits: bool,
+}
+
+impl Queue {
+    pub(super) fn new() -> Self {
+        Self {
+            room: Semaphore::new(QUEUE_BYTES_MAX),
+            state: Mutex::default(),
+            filled: Condvar::new(),
+        }
+    }
+
+    /// Queues a payload once there is room. Dropping the future before it returns queues nothing.
+    pub(super) async fn push(&self, payload: Bytes) -> Result<oneshot::Receiver<Result<Appended, AppendError>>, AppendError> {
+        let bytes = u32::try_from(record_bytes(payload.len())).map_err(|_| AppendError::TooLarge)?;
+        self.room.acquire_many(bytes).await.map_err(|_| AppendError::Closed)?.forget();
+        let (reply, outcome) = oneshot::channel();
+        let mut state = self.lock();
+        if state.closed {
+            return Err(AppendError::Closed);
+        }
+        state.requests.push(Request { payload, reply });
+        if std::mem::take(&mut state.writer_waits) {
+            drop(state);
+            self.filled.notify_one();
+        }
+        Ok(outcome)
+    }
+
+    /// Swaps everything that is queued into `taken`, which is empty; waits for something. `false`: closed, and nothing is left.
+    pub(super) fn take(&self, taken: &mut Vec<Request>) -> bool {
+        let mut state = self.lock();
+        while state.requests.is_empty() {
+            if state.closed {
+                return false;
+            }
+            state.writer_waits = true;
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::swap(&mut state.requests, taken);
+        true
+    }
+
+    /// Gives back the room of records that were answered.
+    pub(super) fn release(&self, bytes: usize) {
+        self.room.add_permits(bytes);
+    }
+
+    /// Refuses what comes from now on; what is queued can still be taken.
+    pub(super) fn close(&self) {
+        self.room.close();
+        self.lock().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Closes, and drops what is queued: its senders see an unknown outcome rather than waiting for ever.
+    pub(super) fn abandon(&self) {
+        self.close();
+        self.lock().requests.clear();
+    }
+
+    /// A panic elsewhere can't leave the state half changed, so a poisoned lock is as good as any.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,139 @@
+//! The two threads behind a tree: one flushes sealed memtables, oldest first, and one compacts.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use lsm_tree::compaction::Leveled;
+use lsm_tree::{AbstractTree, SeqNo};
+use tracing::{error, info, warn};
+
+use super::Shared;
+use super::error::{TreeError, guarded};
+use super::work::RETRY_FIRST;
+
+pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let spawn = |name: &str, run: fn(&Shared)| {
+        let shared = Arc::clone(shared);
+        thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))
+    };
+    let flusher = spawn("state-flush", run_flusher)?;
+    spawn("state-compact", run_compactor)
+        .map(|compactor| vec![flusher, compactor])
+        .inspect_err(|_| shared.stop())
+}
+
+fn run_flusher(shared: &Shared) {
+    let mut retry = RETRY_FIRST;
+    // One flush takes all memtables that are sealed when it begins, and registers their tables at once: never a newer without an older.
+    // One that is sealed in between may go with them; it is counted the next time.
+    while let Some((count, applied)) = shared.next(|work| work.sealed.back().map(|last| (work.sealed.len(), last.applied))) {
+        match flush(shared) {
+            Ok(l0_runs) => {
+                retry = RETRY_FIRST;
+                let mut work = shared.work();
+                if work.flush_failure.take().is_some() {
+                    info!(applied, "flushing the state works again");
+                }
+                let flushed: Vec<_> = work.sealed.drain(..count).map(|sealed| sealed.memtable).collect();
+                work.retired.extend(flushed);
+                work.flushed_count += count as u64;
+                work.flushed = Some(applied);
+                work.l0_runs = l0_runs;
+                work.compaction_due = true;
+                shared.changed.notify_all();
+                drop(work);
+                shared.free_memtables();
+                shared.orphans.sweep(&shared.dir);
+            }
+            Err(failure) => {
+                // The memtables stay where they are, readable, and the log keeps what is in them.
+                error!(%failure, "failed to flush the state");
+                let broken = matches!(failure, TreeError::Broken(_));
+                shared.work().flush_failure = Some(failure);
+                shared.changed.notify_all();
+                if broken {
+                    return;
+                }
+                shared.orphans.sweep(&shared.dir);
+                shared.back_off(&mut retry);
+            }
+        }
+    }
+}
+
+/// Flushes what is sealed; says how many runs level 0 has then.
+fn flush(shared: &Shared) -> Result<usize, TreeError> {
+    let tree = &shared.tree;
+    let watermark = watermark(shared);
+    let result = guarded(&shared.dir, || {
+        let lock = tree.get_flush_lock();
+        shared.orphans.watch(tree, || tree.flush(&lock, watermark))?;
+        Ok(tree.l0_run_count())
+    });
+    // A flush reads nothing but what it has just written, and writes it anew the next time: no failure of it is there to stay.
+    result.map_err(|failure| match failure {
+        TreeError::Corrupt { what, .. } | TreeError::Io(what) => TreeError::Unavailable(what),
+        other => other,
+    })
+}
+
+fn run_compactor(shared: &Shared) {
+    let strategy = shared.options.strategy();
+    let mut retry = RETRY_FIRST;
+    while shared.next(|work| std::mem::take(&mut work.compaction_due).then_some(())).is_some() {
+        match compact(shared, &strategy) {
+            Ok((l0_runs, more)) => {
+                retry = RETRY_FIRST;
+                let mut work = shared.work();
+                work.compaction_failure = None;
+                work.l0_runs = l0_runs;
+                work.compaction_due |= more;
+                shared.changed.notify_all();
+                drop(work);
+                shared.free_memtables();
+                shared.orphans.sweep(&shared.dir);
+            }
+            Err(_) if shared.stopped() => return,
+            Err(failure) => {
+                warn!(%failure, "failed to compact the state");
+                let broken = matches!(failure, TreeError::Broken(_));
+                let mut work = shared.work();
+                work.compaction_failure = Some(failure);
+                work.compaction_due = true;
+                shared.changed.notify_all();
+                drop(work);
+                if broken {
+                    return;
+                }
+                shared.orphans.sweep(&shared.dir);
+                shared.back_off(&mut retry);
+            }
+        }
+    }
+}
+
+/// One step of compaction; says how many runs level 0 has then, and whether anything changed, so that there may be more to do.
+fn compact(shared: &Shared, strategy: &Arc<Leveled>) -> Result<(usize, bool), TreeError> {
+    let tree = &shared.tree;
+    let watermark = watermark(shared);
+    guarded(&shared.dir, || {
+        let before = tree.current_version().id();
+        shared.orphans.watch(tree, || tree.compact(Arc::clone(strategy) as _, watermark))?;
+        let more = tree.current_version().id() != before;
+        if !more {
+            // The engine gives up old versions, with their memtables and files, only when it makes a new one: on an idle tree, never.
+            tree.get_version_history_lock().maintenance(&shared.dir, watermark)?;
+        }
+        Ok((tree.l0_run_count(), more))
+    })
+}
+
+/// The oldest position that someone reads at, now or later.
+fn watermark(shared: &Shared) -> SeqNo {
+    // Flushes and compactions take sequence numbers too. Between batches, reading above them shows nothing new, and lets go of what they
+    // have replaced; in the middle of one, its end will do that.
+    if let Ok(_between_batches) = shared.applier.try_lock() {
+        shared.tracker.advance(shared.seqno.get());
+    }
+    shared.tracker.watermark(shared.options.snapshot_max)
+}
