@@ -189,7 +189,7 @@ impl Reader<'_> {
         let older = self.older_than(seq.next(), limit.div_ceil(2)).await?;
         let newer = self.newer_than(seq, limit - older.rows.len().min(limit)).await?;
         let more_older = older.oldest().filter(|_| older.more);
-        let more_newer = newer.newest().filter(|_| newer.more);
+        let more_newer = newer.newest().or(older.newest()).filter(|_| newer.more);
         let rows = newer.rows.into_iter().chain(older.rows).take(limit).collect();
         Ok((rows, more_older, more_newer))
     }

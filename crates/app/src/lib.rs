@@ -25,7 +25,7 @@ mod visibility;
 use std::sync::Arc;
 
 use dunlin_model::{NodeId, UserId};
-use dunlin_ports::{Clock, Directory, EventLog, IdGen, MessageStore};
+use dunlin_ports::{Clock, Directory, Ephemeral, EventLog, IdGen, MessageStore};
 
 pub use blocks::BlockPage;
 pub use conversation::{ConversationView, MemberView};
@@ -50,10 +50,12 @@ pub struct App {
     pub log: Arc<dyn EventLog>,
     pub store: Arc<dyn MessageStore>,
     pub directory: Arc<dyn Directory>,
+    pub ephemeral: Arc<dyn Ephemeral>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGen>,
     pub outcomes: Arc<Outcomes>,
     pub node: NodeId,
     /// Users who may post anywhere, with the type `robot`.
     pub robots: Arc<[UserId]>,
+    pub dedup_window_ms: u64,
 }

@@ -1,8 +1,11 @@
 //! Sends a message. Checked here for a quick answer; the projector decides.
 
-use dunlin_model::{Body, ClientId, Content, ConversationId, Message, MessageType, Opening, Pair, Seq, UserId};
+use dunlin_model::{
+    Accepted, Body, ClientId, Content, ContentHash, ConversationId, DedupKey, DedupRow, Message, MessageType, Opening, Outcome, Pair, Rejection, Seq, UserId,
+};
+use tracing::debug;
 
-use crate::{App, AppError, Sent, Submitted};
+use crate::{App, AppError, SendToken, Sent, Submitted};
 
 #[derive(Clone, Debug)]
 pub struct SendMessage {
@@ -25,20 +28,44 @@ pub enum Destination {
 impl App {
     /// Durable on return; what became of it, if that was known soon enough.
     pub async fn send(&self, request: SendMessage) -> Result<Sent, AppError> {
-        let submitted = self.send_soon(request).await?;
-        Ok(self.outcome(submitted).await)
+        let sender = request.sender.clone();
+        let message = self.compose(request).await?;
+        let key = DedupKey { conversation: message.conversation, sender: sender.clone(), client_id: message.client_id.clone() };
+        let hash = message.content_hash();
+        if let Some(first) = self.first_try(&key).await {
+            return repeated(&key, first, hash);
+        }
+        let submitted = self.submit(sender, key.conversation, Body::Message(message)).await?;
+        let sent = self.outcome(submitted).await;
+        if let Some(Outcome::Accepted(Accepted { seq, n, created_at })) = sent.outcome {
+            let row = DedupRow { seq, n, created_at, hash };
+            if let Err(error) = self.ephemeral.remember_send(&key, row, self.dedup_window_ms).await {
+                debug!(%error, "an accepted send was not remembered; a retry will ask the projector");
+            }
+        }
+        Ok(sent)
     }
 
     /// Durable on return; the outcome can be waited for.
     pub async fn send_soon(&self, request: SendMessage) -> Result<Submitted, AppError> {
+        let sender = request.sender.clone();
+        let message = self.compose(request).await?;
+        self.submit(sender, message.conversation, Body::Message(message)).await
+    }
+
+    async fn compose(&self, request: SendMessage) -> Result<Message, AppError> {
         self.check_type(&request)?;
         let SendMessage { sender, to, client_id, message_type, content, reply_to } = request;
         let (conversation, opening) = match to {
             Destination::User(to) => self.address(sender.as_ref(), to).await?,
             Destination::Conversation(conversation) => (self.existing(sender.as_ref(), conversation).await?, None),
         };
-        let message = Message { conversation, opening, client_id, message_type, content, reply_to };
-        self.submit(sender, conversation, Body::Message(message)).await
+        Ok(Message { conversation, opening, client_id, message_type, content, reply_to })
+    }
+
+    /// The quick way to recognise a retry. Forgetting is harmless: the projector decides.
+    async fn first_try(&self, key: &DedupKey) -> Option<DedupRow> {
+        self.ephemeral.recall_send(key).await.ok().flatten()
     }
 
     /// A system message has no sender, and only a system message has none; a robot is a user that the configuration names.
@@ -76,4 +103,13 @@ impl App {
             None => Ok(()),
         }
     }
+}
+
+fn repeated(key: &DedupKey, first: DedupRow, hash: ContentHash) -> Result<Sent, AppError> {
+    if first.hash != hash {
+        return Err(Rejection::ClientIdReused.into());
+    }
+    let accepted = Accepted { seq: first.seq, n: first.n, created_at: first.created_at };
+    let token = SendToken { conversation: key.conversation, seq: first.seq };
+    Ok(Sent { token, outcome: Some(Outcome::Duplicate(accepted)) })
 }

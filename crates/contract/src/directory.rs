@@ -162,9 +162,9 @@ pub async fn pages_of_server_keys_meet(directory: &dyn Directory) {
             break;
         }
         walked.extend(page);
+        assert!(walked.is_sorted_by(|one, next| one.id < next.id), "in the order of their ids, each once");
     }
 
-    assert!(walked.is_sorted_by(|one, next| one.id < next.id), "in the order of their ids, each once");
     for key in mine {
         assert!(walked.contains(&key), "{key:?} is on a page");
     }

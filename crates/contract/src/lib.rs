@@ -10,6 +10,8 @@
 //! It makes one `#[tokio::test]` a case, in a module named after the port. The expression is evaluated anew for each case, in the scope
 //! of the line; what it gives is dereferenced to the port (a `Box`, an `Arc`, or a guard that also holds a temporary folder).
 
+#![allow(clippy::unwrap_used, reason = "a case that can't go on has failed")]
+
 mod blob_store;
 mod directory;
 mod ephemeral;

@@ -7,7 +7,7 @@ use std::fmt;
 
 use minicbor::{Decode, Encode};
 
-use crate::{ClientId, Content, ConversationId, DecodeError, Emoji, LogKey, Mark, MessageType, Pair, Seq, UserId, codec};
+use crate::{ClientId, Content, ContentHash, ConversationId, DecodeError, Emoji, LogKey, Mark, MessageType, Pair, Seq, UserId, codec};
 
 /// An event with its envelope.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,6 +76,14 @@ pub struct Message {
     pub content: Content,
     #[n(5)]
     pub reply_to: Option<Seq>,
+}
+
+impl Message {
+    /// The same for a retry, another for another message under the same client id.
+    pub fn content_hash(&self) -> ContentHash {
+        let said = (&self.message_type, &self.content, self.reply_to);
+        ContentHash::of(&minicbor::to_vec(said).expect("writing to memory does not fail"))
+    }
 }
 
 /// Replaces the content of a message of the actor's own.

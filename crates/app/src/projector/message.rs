@@ -9,7 +9,7 @@ use dunlin_ports::Write;
 use super::{Case, Verdict, open};
 
 pub(super) fn project(case: &Case<'_>, head: &mut Option<Head>, message: &Message, writes: &mut Vec<Write>) -> Verdict {
-    let hash = hash(message);
+    let hash = message.content_hash();
     if let Some(first) = case.known.dedup.filter(|first| first.created_at >= case.at.time.minus(case.rules.dedup_window_ms)) {
         if first.hash != hash {
             return Err(Rejection::ClientIdReused);
@@ -86,8 +86,3 @@ fn accept(case: &Case<'_>, head: &mut Head, message: &Message, hash: ContentHash
 
 /// What a row takes beside its content, roughly: enough to keep a bucket of tiny messages within its bytes.
 const ROW_BYTES: u64 = 100;
-
-fn hash(message: &Message) -> ContentHash {
-    let said = (&message.message_type, &message.content, message.reply_to);
-    ContentHash::of(&minicbor::to_vec(said).expect("writing to memory does not fail"))
-}

@@ -37,6 +37,17 @@ impl Messages {
         &self.tree
     }
 
+    /// How many rows there are, and a checksum over all of them in order: equal states have equal digests.
+    pub fn digest(&self) -> Result<(u64, u32), StoreError> {
+        let (mut rows, mut sum) = (0, 0);
+        for found in self.tree.snapshot().prefix(&[])? {
+            let (key, value) = found?;
+            sum = crc32c::crc32c_append(crc32c::crc32c_append(sum, &key), &value);
+            rows += 1;
+        }
+        Ok((rows, sum))
+    }
+
     fn writer(&self) -> MutexGuard<'_, Recent> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }

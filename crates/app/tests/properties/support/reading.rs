@@ -1,0 +1,109 @@
+//! The use cases that read, over a model store. Whatever would write is absent.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use dunlin_app::{App, Outcomes, UNPROJECTED_MAX};
+use dunlin_contract::ModelStore;
+use dunlin_model::{
+    DedupKey, DedupRow, Event, LogKey, Millis, NodeId, Offset, Partition, ServerKey, ServerKeyId, User, UserChange, UserId,
+};
+use dunlin_ports::{Appended, Clock, Directory, Ephemeral, EventLog, IdGen, StoreError, Tail};
+
+pub fn reader(store: &Arc<ModelStore>) -> App {
+    App {
+        log: Arc::new(Absent),
+        store: store.clone(),
+        directory: Arc::new(Absent),
+        ephemeral: Arc::new(Absent),
+        clock: Arc::new(Absent),
+        ids: Arc::new(Absent),
+        outcomes: Arc::new(Outcomes::new(NodeId(1), UNPROJECTED_MAX)),
+        node: NodeId(1),
+        robots: Arc::new([]),
+        dedup_window_ms: Millis::DAY,
+    }
+}
+
+struct Absent;
+
+fn absent<T>() -> Result<T, StoreError> {
+    Err(StoreError::Unavailable("there is nothing but the message store here".to_owned()))
+}
+
+#[async_trait]
+impl EventLog for Absent {
+    async fn append(&self, _: &LogKey, _: &Event) -> Result<Appended, StoreError> {
+        absent()
+    }
+
+    fn partitions(&self) -> u32 {
+        1
+    }
+
+    async fn tail(&self, _: Partition, _: Offset) -> Result<Box<dyn Tail>, StoreError> {
+        absent()
+    }
+}
+
+#[async_trait]
+impl Directory for Absent {
+    async fn upsert_user(&self, _: &UserId, _: UserChange, _: Millis) -> Result<User, StoreError> {
+        absent()
+    }
+
+    async fn user(&self, _: &UserId) -> Result<Option<User>, StoreError> {
+        absent()
+    }
+
+    async fn exist(&self, _: &[UserId]) -> Result<Vec<bool>, StoreError> {
+        absent()
+    }
+
+    async fn create_server_key(&self, _: &ServerKey) -> Result<(), StoreError> {
+        absent()
+    }
+
+    async fn server_key(&self, _: &ServerKeyId) -> Result<Option<ServerKey>, StoreError> {
+        absent()
+    }
+
+    async fn server_keys(&self, _: Option<&ServerKeyId>, _: usize) -> Result<Vec<ServerKey>, StoreError> {
+        absent()
+    }
+
+    async fn revoke_server_key(&self, _: &ServerKeyId, _: Millis) -> Result<Option<ServerKey>, StoreError> {
+        absent()
+    }
+
+    async fn tokens_valid_from(&self, _: &UserId) -> Result<Option<Millis>, StoreError> {
+        absent()
+    }
+
+    async fn revoke_tokens(&self, _: &UserId, _: Millis) -> Result<(), StoreError> {
+        absent()
+    }
+}
+
+#[async_trait]
+impl Ephemeral for Absent {
+    async fn remember_send(&self, _: &DedupKey, _: DedupRow, _: u64) -> Result<(), StoreError> {
+        absent()
+    }
+
+    async fn recall_send(&self, _: &DedupKey) -> Result<Option<DedupRow>, StoreError> {
+        absent()
+    }
+}
+
+impl Clock for Absent {
+    fn now(&self) -> Millis {
+        Millis::ZERO
+    }
+}
+
+impl IdGen for Absent {
+    fn bits128(&self) -> [u8; 16] {
+        [0; 16]
+    }
+}

@@ -1,0 +1,40 @@
+//! `dunlin check`
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use dunlin::engine::EngineOptions;
+use dunlin_app::check;
+
+use super::{Data, caught_up, progress_bar, runtime};
+
+#[derive(Args)]
+pub struct Check {
+    #[command(flatten)]
+    data: Data,
+}
+
+impl Check {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        self.data.must_exist()?;
+        let mut options = EngineOptions::default();
+        options.folder.verify_log = true;
+        runtime()?.block_on(async {
+            let engine = self.data.open(options)?;
+            caught_up(&engine).await?;
+            engine.folder.verify_state().context("the state's files are damaged")?;
+            println!("read every record of the log and every file of the state: all checksums are right");
+            let bar = progress_bar(0, "checking").with_style(indicatif::ProgressStyle::default_spinner());
+            let mut told = |report: &check::Report| {
+                bar.set_message(format!("checked {} conversations, {} messages", report.conversations, report.messages));
+                bar.tick();
+            };
+            let options = check::Options { dedup_window_ms: engine.app.dedup_window_ms };
+            let report = check::check(&*engine.app.store, options, &mut told).await.context("failed to read the state")?;
+            bar.finish_and_clear();
+            println!("{report}");
+            Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        })
+    }
+}

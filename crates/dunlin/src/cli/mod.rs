@@ -1,0 +1,86 @@
+//! What can be asked of the binary, one command a file.
+
+mod check;
+mod rebuild;
+mod serve;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+use dunlin::engine::{Engine, EngineOptions};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A messenger backend in one binary.
+#[derive(Parser)]
+#[command(version, propagate_version = true, after_help = "Logs go to stderr; DUNLIN_LOG=debug says more.")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Open a data folder and serve it (for now: the health page only)
+    Serve(serve::Serve),
+    /// Verify a data folder: every conversation, inbox, count and index against the messages
+    ///
+    /// Runs without the server. Exit code 0: all is right; 1: something is not, and it says what; 2: could not tell.
+    Check(check::Check),
+    /// Make the state of a data folder anew from its log
+    ///
+    /// Runs without the server. Refused if the log no longer holds everything (it is trimmed after a week).
+    Rebuild(rebuild::Rebuild),
+}
+
+/// Which data folder.
+#[derive(Args)]
+struct Data {
+    /// The data folder
+    #[arg(long, value_name = "DIR", default_value = "dunlin-data")]
+    data: PathBuf,
+}
+
+impl Cli {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Serve(serve) => serve.run(),
+            Command::Check(check) => check.run(),
+            Command::Rebuild(rebuild) => rebuild.run(),
+        }
+    }
+}
+
+impl Data {
+    /// For commands that work on a folder that must be there: opening would make one.
+    fn must_exist(&self) -> anyhow::Result<()> {
+        let there = self.data.join("FORMAT").exists();
+        anyhow::ensure!(there, "{} is not a data folder of dunlin (it has no FORMAT file); name one with --data", self.data.display());
+        Ok(())
+    }
+
+    fn open(&self, options: EngineOptions) -> anyhow::Result<Engine> {
+        Engine::open(&self.data, options).with_context(|| format!("failed to open {}", self.data.display()))
+    }
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn progress_bar(of: u64, what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {bar:40} {human_pos}/{human_len} {per_sec} {eta}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(of).with_style(style).with_message(what)
+}
+
+async fn caught_up(engine: &Engine) -> anyhow::Result<()> {
+    let bar = progress_bar(0, "replaying the log");
+    let done = engine.caught_up(|done, of| {
+        bar.set_length(of);
+        bar.set_position(done);
+    });
+    let done = done.await;
+    bar.finish_and_clear();
+    done.map_err(|trouble| anyhow::anyhow!("the log could not be replayed: {trouble}"))
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start")
+}

@@ -1,0 +1,37 @@
+//! `dunlin rebuild`
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use dunlin::engine::EngineOptions;
+use dunlin_embedded::Folder;
+
+use super::{Data, caught_up, runtime};
+
+#[derive(Args)]
+pub struct Rebuild {
+    #[command(flatten)]
+    data: Data,
+}
+
+impl Rebuild {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        self.data.must_exist()?;
+        let options = EngineOptions::default();
+        Folder::set_state_aside(&self.data.data, &options.folder).context("the state was left as it is")?;
+        runtime()?.block_on(async {
+            let engine = self.data.open(options)?;
+            caught_up(&engine).await?;
+            let events = engine.progress().next.0;
+            tokio::task::spawn_blocking(move || {
+                engine.folder.flush().context("failed to flush the new state")?;
+                engine.folder.drop_state_aside().context("failed to remove the old state")?;
+                engine.close().context("failed to close")
+            })
+            .await??;
+            println!("made the state of {} anew from {events} events", self.data.data.display());
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! The embedded profile, put together: a data folder, its projector on a thread of its own, and the use cases over them.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use dunlin_app::{App, Outcomes, Progress, Projector, Rules, UNPROJECTED_MAX};
+use dunlin_embedded::{Ephemeral, Folder, OpenError, Options, RandomIds, SessionBus, SystemClock};
+use dunlin_model::{Millis, NodeId, Offset, Partition};
+use dunlin_ports::{Clock, IdGen};
+use tokio::sync::watch;
+use tracing::{error, info};
+
+/// How often the log is looked at for segments that may go.
+const TRIM_EVERY: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    pub folder: Options,
+    pub rules: Rules,
+    /// How many events may be in the log without being projected.
+    pub unprojected_max: usize,
+    /// How long the log keeps what the state has.
+    pub log_retention: Duration,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+        EngineOptions { folder: Options::default(), rules: Rules::default(), unprojected_max: UNPROJECTED_MAX, log_retention: WEEK }
+    }
+}
+
+pub struct Engine {
+    pub app: App,
+    pub folder: Arc<Folder>,
+    progress: watch::Receiver<Progress>,
+    stop: Arc<AtomicBool>,
+    projector: Option<JoinHandle<()>>,
+    trimmer: Option<JoinHandle<()>>,
+    /// Why trimming stopped, if it did.
+    alarm: Arc<Mutex<Option<String>>>,
+}
+
+impl Engine {
+    /// Opens a data folder and starts projecting. What the state has not applied yet is replayed; `caught_up` waits for that.
+    pub fn open(path: &Path, options: EngineOptions) -> Result<Engine, OpenError> {
+        let folder = Arc::new(Folder::open(path, &options.folder)?);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let ids: Arc<dyn IdGen> = Arc::new(RandomIds);
+        let node = NodeId(u64::from_be_bytes(*ids.bits128().first_chunk().expect("16 bytes begin with 8")));
+        let outcomes = Arc::new(Outcomes::new(node, options.unprojected_max));
+        let dedup_window_ms = options.rules.dedup_window_ms;
+        let projector = Projector {
+            log: folder.log.clone(),
+            store: folder.store.clone(),
+            bus: Arc::new(SessionBus::new(node)),
+            outcomes: Arc::clone(&outcomes),
+            node,
+            rules: options.rules,
+        };
+        let (sender, progress) = watch::channel(Progress::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let alarm = Arc::new(Mutex::new(None));
+        let trimmer = trimmer(Arc::clone(&folder), options.log_retention, Arc::clone(&stop), Arc::clone(&alarm), Arc::clone(&clock));
+        let app = App {
+            log: folder.log.clone(),
+            store: folder.store.clone(),
+            directory: folder.directory.clone(),
+            ephemeral: Arc::new(Ephemeral::new(Arc::clone(&clock))),
+            clock,
+            ids,
+            outcomes,
+            node,
+            robots: Arc::from([]),
+            dedup_window_ms,
+        };
+        let projector = Some(start(projector, sender));
+        Ok(Engine { app, folder, progress, stop, projector, trimmer: Some(trimmer), alarm })
+    }
+
+    /// Waits until everything that the log held when this was called is projected. Tells how far it has come, as (done, of).
+    pub async fn caught_up(&self, mut told: impl FnMut(u64, u64)) -> Result<(), String> {
+        let until = Offset(self.folder.durable());
+        let mut progress = self.progress.clone();
+        loop {
+            let now = progress.borrow_and_update().clone();
+            told(now.next.0.min(until.0), until.0);
+            if now.next >= until {
+                return Ok(());
+            }
+            let Ok(()) = progress.changed().await else {
+                return Err(now.trouble.unwrap_or_else(|| "projection ended".into()));
+            };
+        }
+    }
+
+    pub fn progress(&self) -> Progress {
+        self.progress.borrow().clone()
+    }
+
+    /// What stands in the way of full service, in sentences for the operator.
+    pub fn troubles(&self) -> Vec<String> {
+        let alarm = self.alarm.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        [self.progress().trouble, self.folder.trouble(), alarm].into_iter().flatten().collect()
+    }
+
+    /// Stops projecting, and puts the state into files so that the next start has nothing to replay. Blocks.
+    pub fn close(mut self) -> Result<(), OpenError> {
+        self.end();
+        self.folder.flush()
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // The projector ends when nobody wants to know its progress.
+        self.progress = watch::channel(Progress::default()).1;
+        for thread in [self.projector.take(), self.trimmer.take()].into_iter().flatten() {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                error!("a background thread panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// One applier in log order, on a thread of its own: it computes more than it waits.
+fn start(projector: Projector, progress: watch::Sender<Progress>) -> JoinHandle<()> {
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime without I/O needs no resources");
+        // A failure is in the progress already, for whoever looks.
+        let _ = runtime.block_on(projector.run(Partition(0), progress));
+    };
+    thread::Builder::new().name("projector".into()).spawn(run).expect("the system gives a process its first threads")
+}
+
+fn trimmer(
+    folder: Arc<Folder>,
+    retention: Duration,
+    stop: Arc<AtomicBool>,
+    alarm: Arc<Mutex<Option<String>>>,
+    clock: Arc<dyn Clock>,
+) -> JoinHandle<()> {
+    let retention_ms = u64::try_from(retention.as_millis()).unwrap_or(u64::MAX);
+    let run = move || {
+        while !stop.load(Ordering::Relaxed) {
+            let Millis(before) = clock.now().minus(retention_ms);
+            let trouble = match folder.trim(before) {
+                Ok(Ok(trimmed)) if trimmed.segments == 0 => None,
+                Ok(Ok(trimmed)) => {
+                    info!(segments = trimmed.segments, read_back = trimmed.read_back, "old log segments were read back and deleted");
+                    None
+                }
+                Ok(Err(missing)) => Some(missing.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(trouble) = &trouble {
+                error!(%trouble, "the log is not trimmed");
+            }
+            *alarm.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+            thread::park_timeout(TRIM_EVERY);
+        }
+    };
+    thread::Builder::new().name("trimmer".into()).spawn(run).expect("the system gives a process its first threads")
+}

@@ -1,0 +1,3 @@
+//! The binary's parts: the only place that names adapters.
+
+pub mod engine;
