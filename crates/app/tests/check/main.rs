@@ -1,5 +1,7 @@
 //! `check` finds nothing wrong with what the projector makes, and names whatever is damaged.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
 mod damage;
 mod random;
 mod world;

@@ -1,0 +1,45 @@
+//! How much memory this process holds: the engine's and the generator's, which share it.
+
+use std::fs;
+
+use serde::Serialize;
+
+/// In MB (10^6 bytes).
+#[derive(Clone, Debug, Serialize)]
+pub struct Memory {
+    pub after: String,
+    pub rss_mb: f64,
+    /// The most since the last look.
+    pub peak_mb: f64,
+}
+
+impl Memory {
+    /// Looks, and starts the peak anew.
+    pub fn after(phase: &str) -> Memory {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let memory = Memory { after: phase.to_owned(), rss_mb: megabytes(&status, "VmRSS:"), peak_mb: megabytes(&status, "VmHWM:") };
+        // Where the system does not let us, the peak is that since the start.
+        let _ = fs::write("/proc/self/clear_refs", "5");
+        memory
+    }
+}
+
+/// 0 where the system does not tell.
+fn megabytes(status: &str, name: &str) -> f64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib: f64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default();
+    kib * 1_024.0 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_from_the_status_page() {
+        let status = "Name:\tx\nVmHWM:\t   2000 kB\nVmRSS:\t   1000 kB\n";
+        assert_eq!(megabytes(status, "VmRSS:"), 1.024);
+        assert_eq!(megabytes(status, "VmHWM:"), 2.048);
+        assert_eq!(megabytes("", "VmRSS:"), 0.0);
+    }
+}
