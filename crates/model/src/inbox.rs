@@ -135,7 +135,7 @@ impl InboxRow {
     pub fn unread(&self, tip: &Tip) -> Option<u64> {
         let seen = self.seen(tip).n;
         match &self.deleted {
-            Some(deleted) if deleted.at > tip.born => deleted.value.above(seen).map(|gone| tip.n.since(seen) - gone),
+            Some(deleted) if deleted.at > tip.born => deleted.value.above(seen).map(|gone| tip.n.since(seen).saturating_sub(gone)),
             _ => Some(tip.n.since(seen)),
         }
     }

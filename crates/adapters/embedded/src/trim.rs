@@ -75,3 +75,99 @@ impl Folder {
         Ok(self.store.has_outcome_of(snapshot, message.conversation, seq)? || self.store.has_parked(snapshot, &key, seq)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dunlin_contract::ids;
+    use dunlin_model::{ClientId, Content, ConversationId, Message, MessageRow, MessageType, Millis, N, Opening, Pair, Partition, RULES};
+    use dunlin_ports::{Batch, Checkpoint, EventLog as _, MessageStore as _, Write};
+
+    use super::*;
+    use crate::Options;
+
+    /// A folder whose log has many small segments, and whose state has every message but those left out.
+    async fn folder(dir: &std::path::Path, left_out: &[u64]) -> Folder {
+        const EVENTS: u64 = 40;
+        let options = Options { segment_bytes: 2 << 20, ..Options::default() };
+        let folder = Folder::open(dir, &options).unwrap();
+        let pair = ids::pair();
+        let conversation = ConversationId::direct(&pair);
+        let mut writes = Vec::new();
+        for number in 0..EVENTS {
+            let event = event(&pair, number);
+            let seq = folder.log.append(&event.key, &event).await.unwrap().seq;
+            if !left_out.contains(&number) {
+                writes.push(Write::Message { conversation, row: row(&event, seq, number) });
+            }
+        }
+        let checkpoint = Checkpoint { offset: Offset(EVENTS - 1), log_time: Millis(1), event_id: ids::event_id() };
+        folder.store.apply(Batch { writes, heads: Vec::new(), checkpoint: Some((Partition(0), checkpoint)) }).await.unwrap();
+        folder
+    }
+
+    fn event(pair: &Pair, number: u64) -> Event {
+        let body = Body::Message(Message {
+            conversation: ConversationId::direct(pair),
+            opening: Some(Opening::Direct(pair.clone())),
+            client_id: ClientId::parse(&number.to_string()).unwrap(),
+            message_type: MessageType::text(),
+            // Large, so that a few fill a segment.
+            content: Content::opaque("a/b", &vec![7; 64 * 1024]).unwrap(),
+            reply_to: None,
+        });
+        Event { id: ids::event_id(), key: pair.log_key(), rules: RULES, origin: None, actor: pair.users().next().cloned(), body }
+    }
+
+    fn row(event: &Event, seq: Seq, number: u64) -> MessageRow {
+        let Body::Message(message) = &event.body else { panic!("a message") };
+        MessageRow {
+            seq,
+            n: N(number + 1),
+            created_at: Millis(1),
+            sender: event.actor.clone(),
+            message_type: message.message_type.clone(),
+            content: Some(message.content.clone()),
+            reply_to: None,
+            bucket: 0,
+            revision: None,
+            client_id: message.client_id.clone(),
+        }
+    }
+
+    #[tokio::test]
+    async fn old_segments_go_after_they_were_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path(), &[]).await;
+        assert_eq!(folder.trim(u64::MAX).unwrap(), Ok(Trimmed::default()), "nothing is in files yet");
+        folder.flush().unwrap();
+        assert_eq!(folder.trim(0).unwrap(), Ok(Trimmed::default()), "nothing is old enough");
+        let before = folder.segments.segments().len();
+        let trimmed = folder.trim(u64::MAX).unwrap().unwrap();
+        assert_eq!(trimmed.segments, before - 1, "all but the open one");
+        assert_eq!(trimmed.read_back, folder.segments.oldest(), "every event of them was looked up");
+    }
+
+    #[tokio::test]
+    async fn a_message_that_the_state_lost_stops_trimming() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path(), &[3]).await;
+        folder.flush().unwrap();
+        let missing = folder.trim(u64::MAX).unwrap().unwrap_err();
+        assert_eq!(missing.seq, Seq::new(Epoch(2), Offset(3)));
+        assert_eq!(folder.segments.oldest(), 0, "the log still has it");
+    }
+
+    #[tokio::test]
+    async fn a_trimmed_log_is_not_rebuilt_from() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path(), &[]).await;
+        folder.flush().unwrap();
+        folder.trim(u64::MAX).unwrap().unwrap();
+        drop(folder);
+        let options = Options { segment_bytes: 2 << 20, ..Options::default() };
+        let refused = Folder::set_state_aside(dir.path(), &options).unwrap_err();
+        assert!(matches!(refused, OpenError::Trimmed { .. }), "{refused}");
+        std::fs::remove_dir_all(dir.path().join("state")).unwrap();
+        assert!(matches!(Folder::open(dir.path(), &options), Err(OpenError::StateBehind { .. })));
+    }
+}

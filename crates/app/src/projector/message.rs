@@ -10,7 +10,9 @@ use super::{Case, Verdict, open};
 
 pub(super) fn project(case: &Case<'_>, head: &mut Option<Head>, message: &Message, writes: &mut Vec<Write>) -> Verdict {
     let hash = message.content_hash();
-    if let Some(first) = case.known.dedup.filter(|first| first.created_at >= case.at.time.minus(case.rules.dedup_window_ms)) {
+    let within = case.at.time.minus(case.rules.dedup_window_ms);
+    let is_same = |first: &DedupRow| first.created_at >= within && head.as_ref().is_some_and(|head| first.seq >= head.born);
+    if let Some(first) = case.known.dedup.filter(is_same) {
         if first.hash != hash {
             return Err(Rejection::ClientIdReused);
         }

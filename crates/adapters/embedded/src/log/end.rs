@@ -86,21 +86,17 @@ fn walk(bytes: &[u8], header: &SegmentHeader) -> End {
         time_ms: header.floor_ms,
         group_offset: SEGMENT_HEADER_BYTES,
     };
-    let mut group = header.base;
     while let Some(found) = record::decode(&bytes[end.offset..], header.salt) {
-        let head = found.head;
-        let begins_group = head.group == end.position;
-        if head.position != end.position || head.time_ms < end.time_ms || !(begins_group || head.group == group) {
+        if found.head.position != end.position {
             break;
         }
-        if begins_group {
-            group = head.group;
+        if found.head.group == end.position {
             end.group_offset = end.offset;
         }
         end = End {
             offset: end.offset + found.bytes,
             position: end.position + 1,
-            time_ms: head.time_ms,
+            time_ms: found.head.time_ms,
             ..end
         };
     }

@@ -35,11 +35,12 @@ pub use options::{Backing, Clock, FIRST_EPOCH, Options, PAYLOAD_BYTES_MAX, SEGME
 use prepare::Preparer;
 use queue::Queue;
 pub use recover::Recovered;
+use segment::Disk;
 pub use tail::{ReadLimit, Record, Tail};
 use writer::{Group, Health, Writer};
 
 /// What waits for the writer or is being written; beyond that, appends wait for room.
-const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
+const QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What is written and synced at once, and may be torn at once.
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 const GROUP_RECORDS_MAX: usize = 8192;
@@ -60,6 +61,7 @@ pub struct Log {
     queue: Arc<Queue>,
     catalog: Arc<Catalog>,
     published: watch::Receiver<Durable>,
+    disk: Arc<dyn Disk>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// One trim at a time: segments go in order.
     trimming: Mutex<()>,
@@ -83,6 +85,7 @@ impl Log {
             segments,
             active,
         } = recover::open(dir, &options)?;
+        let disk = options.backing.disk;
         let queue = Arc::new(Queue::new());
         let catalog = Arc::new(Catalog::new(segments));
         let (publisher, published) = watch::channel(active.durable());
@@ -91,7 +94,7 @@ impl Log {
         let preparer = Preparer::start(
             dir.to_owned(),
             options.segment_bytes,
-            Arc::clone(&options.backing.disk),
+            Arc::clone(&disk),
             options.backing.prepare_retry,
         );
         let writer = Writer {
@@ -99,7 +102,7 @@ impl Log {
             catalog: Arc::clone(&catalog),
             published: publisher,
             preparer: preparer.map_err(start_thread)?,
-            disk: options.backing.disk,
+            disk: Arc::clone(&disk),
             clock: options.clock,
             dir: dir.to_owned(),
             segment_bytes: options.segment_bytes,
@@ -120,6 +123,7 @@ impl Log {
             queue,
             catalog,
             published,
+            disk,
             writer: Mutex::new(Some(thread)),
             trimming: Mutex::new(()),
         };
@@ -167,7 +171,7 @@ impl Log {
         let mut deleted = 0;
         // Off the list first: a tail that does not find the file finds out why.
         while let Some(oldest) = self.catalog.pop_below(below) {
-            if let Err(error) = segment::remove(&self.dir, oldest.base) {
+            if let Err(error) = segment::remove(&self.dir, oldest.base, &*self.disk) {
                 self.catalog.restore(oldest);
                 return Err(LogError::io("delete", &segment::path_of(&self.dir, oldest.base))(error));
             }

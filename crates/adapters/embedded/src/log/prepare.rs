@@ -2,7 +2,7 @@
 //! retried for as long as the log is open.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tracing::{error, info};
 
 use super::error::AppendError;
-use super::segment::{self, Disk, SegmentFile};
+use super::segment::{self, Disk, Pace, SegmentFile};
 
 /// The writer's handle of the thread; dropping it ends the thread and removes a segment that was not used.
 pub(super) struct Preparer {
@@ -23,7 +23,7 @@ struct Shared {
     segment_bytes: u32,
     disk: Arc<dyn Disk>,
     retry: Duration,
-    stop: AtomicBool,
+    pace: Pace,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -39,13 +39,13 @@ enum State {
 
 impl Preparer {
     pub(super) fn start(dir: PathBuf, segment_bytes: u32, disk: Arc<dyn Disk>, retry: Duration) -> std::io::Result<Self> {
-        let (stop, state, changed) = (AtomicBool::new(false), Mutex::new(State::Idle), Condvar::new());
+        let (pace, state, changed) = (Pace::default(), Mutex::new(State::Idle), Condvar::new());
         let shared = Arc::new(Shared {
             dir,
             segment_bytes,
             disk,
             retry,
-            stop,
+            pace,
             state,
             changed,
         });
@@ -68,13 +68,22 @@ impl Preparer {
         }
     }
 
+    /// Asks for it to be ready soon, at the cost of what is appended meanwhile.
+    pub(super) fn hurry(&self) {
+        self.want();
+        self.shared.pace.hurry.store(true, Ordering::Relaxed);
+    }
+
     /// The next segment; waits while it is being made. `Err`: it can't be made at present.
     pub(super) fn take(&self) -> Result<SegmentFile, AppendError> {
-        self.want();
+        self.hurry();
         let mut state = self.shared.lock();
         loop {
             match std::mem::replace(&mut *state, State::Idle) {
-                State::Ready(segment) => return Ok(segment),
+                State::Ready(segment) => {
+                    self.shared.pace.hurry.store(false, Ordering::Relaxed);
+                    return Ok(segment);
+                }
                 other => *state = other,
             }
             if let State::Failed(refusal) = *state {
@@ -87,7 +96,7 @@ impl Preparer {
 
 impl Drop for Preparer {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.pace.stop.store(true, Ordering::Relaxed);
         // Taken and let go, so that the thread is either before its check of `stop` or already waiting.
         drop(self.shared.lock());
         self.shared.changed.notify_all();
@@ -103,7 +112,7 @@ impl Drop for Preparer {
 impl Shared {
     fn run(&self) {
         while self.wait_for_work() {
-            let made = segment::prepare(&self.dir, self.segment_bytes, &*self.disk, &self.stop);
+            let made = segment::prepare(&self.dir, self.segment_bytes, &*self.disk, &self.pace);
             let mut state = self.lock();
             let failed_before = matches!(*state, State::Failed(_));
             match made {
@@ -113,7 +122,7 @@ impl Shared {
                     }
                     *state = State::Ready(segment);
                 }
-                Err(_) if self.stop.load(Ordering::Relaxed) => return,
+                Err(_) if self.pace.stop.load(Ordering::Relaxed) => return,
                 Err(cause) => {
                     if !failed_before {
                         error!(dir = %self.dir.display(), %cause, "failed to make the next log segment; trying again");
@@ -129,7 +138,7 @@ impl Shared {
     fn wait_for_work(&self) -> bool {
         let mut state = self.lock();
         loop {
-            if self.stop.load(Ordering::Relaxed) {
+            if self.pace.stop.load(Ordering::Relaxed) {
                 return false;
             }
             match *state {
@@ -137,7 +146,7 @@ impl Shared {
                 State::Failed(_) => {
                     let (again, waited) = self.changed.wait_timeout(state, self.retry).unwrap_or_else(PoisonError::into_inner);
                     if waited.timed_out() {
-                        return !self.stop.load(Ordering::Relaxed);
+                        return !self.pace.stop.load(Ordering::Relaxed);
                     }
                     state = again;
                 }

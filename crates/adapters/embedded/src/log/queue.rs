@@ -78,6 +78,11 @@ impl Queue {
         self.room.add_permits(bytes);
     }
 
+    #[cfg(test)]
+    pub(super) fn room_bytes(&self) -> usize {
+        self.room.available_permits()
+    }
+
     /// Refuses what comes from now on; what is queued can still be taken.
     pub(super) fn close(&self) {
         self.room.close();
@@ -94,5 +99,44 @@ impl Queue {
     /// A panic elsewhere can't leave the state half changed, so a poisoned lock is as good as any.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_queue_makes_appends_wait_until_room_is_given_back_or_it_is_closed() {
+        let queue = Queue::new();
+        let payload = Bytes::from(vec![0; 8 * 1024 * 1024]);
+        let bytes = record_bytes(payload.len());
+        for _ in 0..QUEUE_BYTES_MAX / bytes {
+            queue.push(payload.clone()).await.unwrap();
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        let mut waits = pin!(queue.push(payload.clone()));
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        let mut taken = Vec::new();
+        assert!(queue.take(&mut taken));
+        assert!(
+            waits.as_mut().poll(&mut context).is_pending(),
+            "room is given back when the writer is done, not when it begins"
+        );
+        queue.release(bytes);
+        assert!(waits.as_mut().poll(&mut context).is_ready());
+
+        let mut refused = pin!(queue.push(payload.clone()));
+        assert!(refused.as_mut().poll(&mut context).is_pending());
+        queue.close();
+        assert!(matches!(refused.await, Err(AppendError::Closed)));
+        taken.clear();
+        assert!(queue.take(&mut taken), "what was queued can still be taken");
+        taken.clear();
+        assert!(!queue.take(&mut taken));
     }
 }

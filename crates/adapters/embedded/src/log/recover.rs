@@ -15,7 +15,7 @@ use super::catalog::SegmentInfo;
 use super::end::{self, Torn};
 use super::error::{Damage, LogError};
 use super::record::{BadHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
-use super::segment::{self, SegmentFile};
+use super::segment::{self, Disk, Pace, SegmentFile};
 use super::writer::Active;
 use super::{Options, Verify};
 
@@ -40,7 +40,7 @@ pub(super) struct Opened {
 }
 
 pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, LogError> {
-    make_dir(dir).map_err(LogError::io("create", dir))?;
+    make_dir(dir, &*options.backing.disk).map_err(LogError::io("create", dir))?;
     segment::remove_unfinished(dir).map_err(LogError::io("clean up", dir))?;
     let bases = segment::list(dir).map_err(LogError::io("list", dir))?;
     if bases.is_empty() {
@@ -62,9 +62,13 @@ fn create(dir: &Path, options: &Options) -> Result<Opened, LogError> {
         floor_ms: 0,
         salt,
     };
-    let segment = segment::prepare(dir, header.bytes, &*options.backing.disk, &AtomicBool::new(false))
+    let pace = Pace {
+        hurry: AtomicBool::new(true),
+        ..Pace::default()
+    };
+    let segment = segment::prepare(dir, header.bytes, &*options.backing.disk, &pace)
         .and_then(|prepared| segment::write_header(&prepared, &header, &*options.backing.disk).map(|()| prepared))
-        .and_then(|prepared| segment::publish(prepared, dir, header.base))
+        .and_then(|prepared| segment::publish(prepared, dir, header.base, &*options.backing.disk))
         .map_err(LogError::io("create the first segment in", dir))?;
     info!(dir = %dir.display(), epoch = header.epoch, "new log");
     let active = Active {
@@ -106,7 +110,7 @@ fn reopen(dir: &Path, bases: &[u64], options: &Options) -> Result<Opened, LogErr
     segments.push_back(info_of(&header, None));
 
     let (end, torn) = end::settle(&segment, &header, &*options.backing.disk)?;
-    segment::sync_dir(dir).map_err(LogError::io("sync", dir))?;
+    options.backing.disk.sync_dir(dir).map_err(LogError::io("sync", dir))?;
     if let Some(torn) = &torn {
         let (position, bytes) = (torn.position, torn.bytes);
         warn!(file = %torn.file.display(), offset = torn.offset, position, bytes, "cut an unfinished group off the end of the log");
@@ -183,12 +187,12 @@ fn info_of(header: &SegmentHeader, next: Option<&SegmentHeader>) -> SegmentInfo 
 }
 
 /// Makes the folder, durably.
-fn make_dir(dir: &Path) -> io::Result<()> {
+fn make_dir(dir: &Path, disk: &dyn Disk) -> io::Result<()> {
     if dir.is_dir() {
         return Ok(());
     }
     fs::create_dir_all(dir)?;
     dir.parent()
         .filter(|parent| !parent.as_os_str().is_empty())
-        .map_or(Ok(()), segment::sync_dir)
+        .map_or(Ok(()), |parent| disk.sync_dir(parent))
 }

@@ -13,18 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::record::SegmentHeader;
 
 /// Zeros are written and synced in steps, so that the writer's own syncs never queue behind a whole segment of them. Measured: larger steps
-/// double the slowest one in a hundred appends meanwhile, smaller ones can't keep up with the fastest writer.
+/// double the slowest one in a hundred appends meanwhile.
 const ZERO_STEP_BYTES: usize = 256 * 1024;
+/// When the writer is about to wait for the segment: fewer syncs, sooner done.
+const ZERO_STEP_HURRIED_BYTES: usize = 4 * 1024 * 1024;
 const UNFINISHED: &str = "next.new";
 /// Decimal digits of u64::MAX: names sort as positions do.
 const NAME_DIGITS: usize = 20;
 
-/// The two operations on segment files that tests let fail.
+/// The operations that make things durable, which tests let fail.
 pub(super) trait Disk: Send + Sync {
     /// Writes all bytes or fails; after a failure any part of them may be there.
     fn write(&self, to: &SegmentFile, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes what was written durable. After a failure nobody knows what is: the kernel may have dropped the pages.
     fn sync(&self, segment: &SegmentFile) -> io::Result<()>;
+    /// Makes what was created, renamed and deleted in a folder durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
 pub(super) struct RealDisk;
@@ -36,6 +40,10 @@ impl Disk for RealDisk {
 
     fn sync(&self, segment: &SegmentFile) -> io::Result<()> {
         segment.file.sync_data()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
     }
 }
 
@@ -56,17 +64,24 @@ impl SegmentFile {
     }
 }
 
+/// How a segment is being prepared; changed from outside meanwhile.
+#[derive(Default)]
+pub(super) struct Pace {
+    pub hurry: AtomicBool,
+    pub stop: AtomicBool,
+}
+
 pub(super) fn path_of(dir: &Path, base: u64) -> PathBuf {
     dir.join(format!("{base:0NAME_DIGITS$}.log"))
 }
 
 /// Makes the file that will be the next segment: real zeros, synced, so that appends change no metadata and never find the disk full.
 /// Gives the room back if it fails.
-pub(super) fn prepare(dir: &Path, bytes: u32, disk: &dyn Disk, stop: &AtomicBool) -> io::Result<SegmentFile> {
+pub(super) fn prepare(dir: &Path, bytes: u32, disk: &dyn Disk, pace: &Pace) -> io::Result<SegmentFile> {
     let path = dir.join(UNFINISHED);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
     let segment = SegmentFile { file, path };
-    if let Err(error) = fill_with_zeros(&segment, u64::from(bytes), disk, stop) {
+    if let Err(error) = fill_with_zeros(&segment, u64::from(bytes), disk, pace) {
         // The failure that is told is the first one; what is left is removed at the next attempt or opening.
         let _ = fs::remove_file(&segment.path);
         return Err(error);
@@ -74,14 +89,19 @@ pub(super) fn prepare(dir: &Path, bytes: u32, disk: &dyn Disk, stop: &AtomicBool
     Ok(segment)
 }
 
-fn fill_with_zeros(segment: &SegmentFile, bytes: u64, disk: &dyn Disk, stop: &AtomicBool) -> io::Result<()> {
-    let zeros = vec![0; ZERO_STEP_BYTES];
+fn fill_with_zeros(segment: &SegmentFile, bytes: u64, disk: &dyn Disk, pace: &Pace) -> io::Result<()> {
+    let zeros = vec![0; ZERO_STEP_HURRIED_BYTES];
     let mut offset = 0;
     while offset < bytes {
-        if stop.load(Ordering::Relaxed) {
+        if pace.stop.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let step = usize::try_from(bytes - offset).map_or(ZERO_STEP_BYTES, |rest| rest.min(ZERO_STEP_BYTES));
+        let step = if pace.hurry.load(Ordering::Relaxed) {
+            ZERO_STEP_HURRIED_BYTES
+        } else {
+            ZERO_STEP_BYTES
+        };
+        let step = usize::try_from(bytes - offset).map_or(step, |rest| rest.min(step));
         disk.write(segment, &zeros[..step], offset)?;
         disk.sync(segment)?;
         offset += step as u64;
@@ -96,22 +116,26 @@ pub(super) fn write_header(prepared: &SegmentFile, header: &SegmentHeader, disk:
 }
 
 /// Makes a prepared file with a header part of the log, durably.
-pub(super) fn publish(mut prepared: SegmentFile, dir: &Path, base: u64) -> io::Result<SegmentFile> {
+pub(super) fn publish(mut prepared: SegmentFile, dir: &Path, base: u64, disk: &dyn Disk) -> io::Result<SegmentFile> {
     let path = path_of(dir, base);
     fs::rename(&prepared.path, &path)?;
-    sync_dir(dir)?;
+    disk.sync_dir(dir)?;
     prepared.path = path;
     Ok(prepared)
 }
 
-/// Deletes one segment, durably before the next: whatever crash comes, no gap is left.
-pub(super) fn remove(dir: &Path, base: u64) -> io::Result<()> {
-    fs::remove_file(path_of(dir, base))?;
-    sync_dir(dir)
+/// Deletes one segment, durably before the next: whatever crash comes, no gap is left. Can be repeated.
+pub(super) fn remove(dir: &Path, base: u64, disk: &dyn Disk) -> io::Result<()> {
+    remove_if_there(&path_of(dir, base))?;
+    disk.sync_dir(dir)
 }
 
 pub(super) fn remove_unfinished(dir: &Path) -> io::Result<()> {
-    match fs::remove_file(dir.join(UNFINISHED)) {
+    remove_if_there(&dir.join(UNFINISHED))
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -134,8 +158,4 @@ fn base_of(name: &str) -> Option<u64> {
     } else {
         None
     }
-}
-
-pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }

@@ -20,9 +20,11 @@ use super::record::{self, Head, SEGMENT_HEADER_BYTES, SegmentHeader, record_byte
 use super::segment::{self, Disk, SegmentFile};
 use super::{Appended, Clock, Durable, GROUP_BYTES_MAX, GROUP_RECORDS_MAX};
 
-/// The next segment is asked for when one part in so many of the current one is full: late enough that a small log stays small, early enough
-/// that the fastest writer finds it ready.
-const PREPARE_AT_PART: u64 = 4;
+/// The next segment is asked for when so much of the current one is full: late enough that a small log stays small, early enough that the
+/// fastest writer finds it ready.
+const PREPARE_AT_PERCENT: u64 = 25;
+/// Where the disk is too slow for that, it is better to slow appends down a little now than to stop them at the end.
+const HURRY_AT_PERCENT: u64 = 70;
 
 pub(super) struct Writer {
     pub queue: Arc<Queue>,
@@ -111,8 +113,10 @@ impl Writer {
             }
         }
         self.queue.release(bytes);
-        if self.active.end > u64::from(self.active.header.bytes) / PREPARE_AT_PART {
-            self.preparer.want();
+        match self.active.end * 100 / u64::from(self.active.header.bytes) {
+            ..PREPARE_AT_PERCENT => {}
+            PREPARE_AT_PERCENT..HURRY_AT_PERCENT => self.preparer.want(),
+            HURRY_AT_PERCENT.. => self.preparer.hurry(),
         }
     }
 
@@ -189,8 +193,8 @@ impl Writer {
             Err(cause) if is_full(&cause) => return Err(AppendError::Full),
             Err(cause) => return Err(self.breaks("write header", &cause, AppendError::Unavailable)),
         }
-        let segment =
-            segment::publish(prepared, &self.dir, base).map_err(|cause| self.breaks("rename", &cause, AppendError::Unavailable))?;
+        let segment = segment::publish(prepared, &self.dir, base, &*self.disk)
+            .map_err(|cause| self.breaks("rename", &cause, AppendError::Unavailable))?;
         debug!(base, "log goes on in a new segment");
         self.catalog.roll(base, header.bytes, self.last_time_ms);
         self.active = Active {

@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use lsm_tree::{AbstractTree, AnyTree, Memtable, SeqNo, SequenceNumberCounter, ValueType};
 
@@ -155,6 +156,7 @@ impl Tree {
             self.seal(&mut applier)?;
         }
 
+        let start = Instant::now();
         let seqno = self.shared.seqno.next();
         for (key, value) in batch {
             applier.memtable.insert(entry(key, value, seqno));
@@ -168,6 +170,10 @@ impl Tree {
         if self.is_full(&applier) && self.shared.work().has_room(&self.shared.options) {
             // The batch is applied; if this fails, the next one finds the memtable full and reports it.
             let _ = self.seal(&mut applier);
+        }
+        let slowdown = self.shared.work().slowdown();
+        if slowdown > 0 {
+            std::thread::sleep(start.elapsed() * slowdown);
         }
         Ok(())
     }

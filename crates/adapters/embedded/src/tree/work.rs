@@ -11,7 +11,9 @@ use super::error::TreeError;
 use super::{Options, Shared};
 
 /// Level 0 is looked through run by run, and the manifest counts its runs in one byte without a check: at 256 it would lose tables.
-const L0_RUNS_MAX: usize = 20;
+const L0_RUNS_MAX: usize = 24;
+/// From here on batches are slowed down, so that compaction catches up before the limit stops them for seconds.
+const L0_RUNS_SLOW: usize = 10;
 /// How often a waiting `flush` looks whether a failure has lasted for too long.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub(super) const RETRY_FIRST: Duration = Duration::from_millis(50);
@@ -54,6 +56,13 @@ impl Work {
 
     pub(super) fn has_room(&self, options: &Options) -> bool {
         self.sealed.len() < options.sealed_max.max(1) && self.l0_runs < L0_RUNS_MAX
+    }
+
+    /// How many times as long as it took a batch should be made to take longer.
+    pub(super) fn slowdown(&self) -> u32 {
+        u32::try_from(self.l0_runs.saturating_sub(L0_RUNS_SLOW))
+            .unwrap_or(u32::MAX)
+            .div_ceil(2)
     }
 
     pub(super) fn broken(&self) -> Option<TreeError> {

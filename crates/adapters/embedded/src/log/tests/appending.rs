@@ -190,6 +190,7 @@ async fn an_empty_segment_that_is_too_small_for_new_options_is_replaced() {
     let (log, _) = Log::open(dir.path(), larger()).unwrap();
     let payload = "x".repeat(1024);
     append(&log, vec![&payload; 10]).await;
+    let segments = log.segments();
     drop(log);
     let (log, _) = Log::open(
         dir.path(),
@@ -200,7 +201,13 @@ async fn an_empty_segment_that_is_too_small_for_new_options_is_replaced() {
     )
     .unwrap();
     assert_eq!(read(&log, 0).unwrap().len(), 12);
-    assert_eq!(log.segments()[1].base, 2);
+    assert_eq!(log.segments(), segments);
+    let bounds: Vec<_> = log
+        .segments()
+        .iter()
+        .map(|segment| (segment.base, segment.end, segment.bytes))
+        .collect();
+    assert_eq!(bounds, [(0, 2, SEGMENT), (2, 5, 4096), (5, 8, 4096), (8, 11, 4096), (11, 12, 4096)]);
 }
 
 #[tokio::test]
@@ -225,6 +232,7 @@ async fn closing_answers_what_is_queued_and_refuses_what_comes_later() {
         }
     }
     assert!(appended > 0);
+    assert_eq!(log.queue.room_bytes(), QUEUE_BYTES_MAX, "all room was given back");
     assert_eq!(log.append("late").await, Err(AppendError::Closed));
     assert_eq!(open(dir.path()).1.next_position, appended);
 }

@@ -49,7 +49,7 @@ fn a_flipped_bit_anywhere_is_refused_or_costs_only_the_last_group() {
             for options in [small(), verify_all()] {
                 let mut damaged = original.clone();
                 damaged[byte] ^= 1 << (byte % 8);
-                fs::write(&path, damaged).unwrap();
+                put(&path, damaged);
                 let refused = refused_or_cut_in_the_last_group(dir.path(), options, &format!("byte {byte} of segment {base}"));
                 // The unused end of a closed segment holds nothing; in the last one the last group and what follows may be cut.
                 let harmless = if base < 8 { closed_end } else { offset_of(2, TEXTS[0]) };
@@ -209,4 +209,28 @@ fn damage_in_a_closed_segment_is_found_when_it_is_read() {
     assert_eq!(read(&log, 8).unwrap(), TEXTS[8..], "the rest can be read");
     drop(log);
     assert!(matches!(refusal(dir.path(), verify_all()), LogError::Corrupt { offset, .. } if offset == at));
+}
+
+#[test]
+fn a_valid_record_in_the_wrong_place_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second, end) = (offset_of(0, TEXTS[0]), offset_of(1, TEXTS[0]), offset_of(2, TEXTS[0]));
+    let swap = |base| {
+        write_groups(dir.path());
+        change(&segment::path_of(dir.path(), base), |bytes| {
+            bytes[first..end].rotate_left(second - first)
+        });
+    };
+    let names = |error: LogError, position: u64| {
+        let LogError::Corrupt { offset, what, .. } = error else {
+            panic!("{error}")
+        };
+        assert_eq!((offset, what), (first as u64, Damage::Record(position)));
+    };
+    swap(8);
+    names(refusal(dir.path(), small()), 8);
+    swap(4);
+    names(refusal(dir.path(), verify_all()), 4);
+    let (log, _) = open(dir.path());
+    names(read(&log, 4).expect_err("found when it is read"), 4);
 }

@@ -1,5 +1,6 @@
 //! Failing writes and syncs, and full disks: what is acknowledged is there, what is refused is not, and the log goes on where it can.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::super::*;
@@ -181,22 +182,29 @@ async fn failure_breaks_the_log(failing: Op, fate: Fate) {
 }
 
 #[tokio::test]
-async fn a_new_segment_that_cannot_be_synced_breaks_the_log_but_not_what_is_in_it() {
-    let dir = tempfile::tempdir().unwrap();
-    // Zeros are one sync of the prepared file, its header the next.
-    let syncs = AtomicU8::new(0);
-    let options = with_disk(move |op, path| match op {
-        Op::Sync if !is_segment(path) && syncs.fetch_add(1, Ordering::Relaxed) == 3 => Fate::Fail(io::ErrorKind::Other),
-        _ => Fate::Pass,
-    });
-    let (log, _) = Log::open(dir.path(), options).unwrap();
-    let mut kept = Vec::new();
-    assert_eq!(append_until_refused(&log, &mut kept).await, AppendError::Unavailable);
-    assert_eq!(log.append("refused").await, Err(AppendError::Unavailable));
-    drop(log);
-    let (log, _) = open(dir.path());
-    append_once_it_goes_on(&log, &mut kept).await;
-    assert_eq!(read(&log, 0).unwrap(), kept);
+async fn a_new_segment_that_cannot_be_made_durable_breaks_the_log_but_not_what_is_in_it() {
+    // Of the second segment: zeros are one sync of the prepared file, its header the next; then the folder.
+    for (failing, nth) in [(Op::Sync, 3), (Op::SyncDir, 1)] {
+        let dir = tempfile::tempdir().unwrap();
+        let syncs = AtomicU8::new(0);
+        let options = with_disk(move |op, path| {
+            let counts = op == failing && !is_segment(path);
+            if counts && syncs.fetch_add(1, Ordering::Relaxed) == nth {
+                Fate::Fail(io::ErrorKind::Other)
+            } else {
+                Fate::Pass
+            }
+        });
+        let (log, _) = Log::open(dir.path(), options).unwrap();
+        let mut kept = Vec::new();
+        assert_eq!(append_until_refused(&log, &mut kept).await, AppendError::Unavailable);
+        assert_eq!(log.append("refused").await, Err(AppendError::Unavailable));
+        drop(log);
+        let (log, recovered) = open(dir.path());
+        assert_eq!((recovered.next_position, recovered.torn), (kept.len() as u64, None));
+        append_once_it_goes_on(&log, &mut kept).await;
+        assert_eq!(read(&log, 0).unwrap(), kept);
+    }
 }
 
 #[tokio::test]
@@ -216,6 +224,30 @@ async fn opening_fails_if_the_end_cannot_be_settled() {
     assert!(matches!(error, LogError::Io { .. }), "{error}");
 }
 
+#[tokio::test]
+async fn a_trim_that_fails_can_be_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    let failing = Arc::new(AtomicBool::new(false));
+    let options = with_disk({
+        let failing = Arc::clone(&failing);
+        move |op, _| {
+            if op == Op::SyncDir && failing.load(Ordering::Relaxed) {
+                Fate::Fail(io::ErrorKind::Other)
+            } else {
+                Fate::Pass
+            }
+        }
+    });
+    let (log, _) = Log::open(dir.path(), options).unwrap();
+    append(&log, vec!["payload0"; 25]).await;
+    failing.store(true, Ordering::Relaxed);
+    assert!(matches!(log.trim(22), Err(LogError::Io { .. })));
+    assert_eq!(log.oldest(), 0);
+    failing.store(false, Ordering::Relaxed);
+    assert_eq!((log.trim(22).unwrap(), log.oldest()), (2, 22));
+    assert_eq!(read(&log, 22).unwrap().len(), 3);
+}
+
 /// After a failed sync the kernel may take pages for clean that never reached the disk: reading them back proves nothing.
 #[tokio::test]
 async fn opening_writes_and_syncs_the_last_group_again() {
@@ -230,7 +262,7 @@ async fn opening_writes_and_syncs_the_last_group_again() {
         }
     });
     let (_log, _) = Log::open(dir.path(), options).unwrap();
-    assert_eq!(*done.lock().unwrap(), [Op::Write, Op::Sync]);
+    assert_eq!(*done.lock().unwrap(), [Op::Write, Op::Sync, Op::SyncDir]);
 }
 
 #[tokio::test]

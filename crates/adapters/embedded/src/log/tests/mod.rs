@@ -8,6 +8,7 @@ mod tearing;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +89,7 @@ fn write_log(dir: &Path, segments: &[&[&[&str]]]) {
         }
         assert!(bytes.len() <= SEGMENT as usize, "the segment is too small for the test");
         bytes.resize(SEGMENT as usize, 0);
-        fs::write(segment::path_of(dir, base), bytes).expect("writes");
+        put(segment::path_of(dir, base), bytes);
         previous = base;
     }
 }
@@ -98,16 +99,29 @@ fn offset_of(n: usize, payload: &str) -> usize {
     SEGMENT_HEADER_BYTES + n * record::record_bytes(payload.len())
 }
 
+/// Writes a file in place: some file systems sync one that is truncated first, which is slow.
+fn put(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .expect("opens");
+    file.set_len(bytes.as_ref().len() as u64).expect("sets the length");
+    file.write_all_at(bytes.as_ref(), 0).expect("writes");
+}
+
 fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = fs::read(path).expect("reads");
     change(&mut bytes);
-    fs::write(path, bytes).expect("writes");
+    put(path, bytes);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
     Write,
     Sync,
+    SyncDir,
 }
 
 #[derive(Clone, Copy)]
@@ -132,6 +146,13 @@ impl<F: Fn(Op, &Path) -> Fate + Send + Sync> Disk for TestDisk<F> {
 
     fn sync(&self, segment: &SegmentFile) -> io::Result<()> {
         match (self.0)(Op::Sync, &segment.path) {
+            Fate::Pass => Ok(()),
+            Fate::Fail(kind) | Fate::FailHalfway(kind) => Err(kind.into()),
+        }
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        match (self.0)(Op::SyncDir, dir) {
             Fate::Pass => Ok(()),
             Fate::Fail(kind) | Fate::FailHalfway(kind) => Err(kind.into()),
         }

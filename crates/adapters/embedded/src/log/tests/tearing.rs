@@ -29,7 +29,7 @@ fn last_group() -> Vec<usize> {
 /// Puts back a damaged image, opens it, and checks what must hold; `whole` records of the last group are unharmed in front of the damage.
 async fn goes_on_after(dir: &Path, original: &[u8], torn: &[u8], whole: usize, what: &str) {
     let path = segment::path_of(dir, 3);
-    fs::write(&path, torn).expect("writes");
+    put(&path, torn);
     let (log, recovered) = open(dir);
     let kept = EARLIER.len() + whole;
     assert_eq!(recovered.next_position, kept as u64, "{what}");
@@ -130,9 +130,10 @@ async fn a_payload_that_imitates_a_later_record_does_not_make_a_torn_tail_look_l
 async fn a_segment_that_was_never_finished_is_removed_without_a_word() {
     let dir = tempfile::tempdir().unwrap();
     for leftover in [&b""[..], &[0; 100], &[0xff; 600]] {
-        fs::write(dir.path().join("next.new"), leftover).unwrap();
+        put(dir.path().join("next.new"), leftover);
         let (log, recovered) = open(dir.path());
         assert_eq!(recovered.torn, None);
+        assert!(!dir.path().join("next.new").exists());
         append(&log, vec!["x"; 20]).await;
     }
     assert_eq!(open(dir.path()).1.next_position, 60);

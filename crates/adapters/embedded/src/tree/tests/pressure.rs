@@ -192,7 +192,6 @@ fn a_full_disk_is_reported_and_left_as_soon_as_there_is_room() {
         &dir.path().join("state"),
         Options {
             memtable_bytes: 1 << 20,
-            lz4: false,
             stall_max: STALL,
             ..small()
         },
