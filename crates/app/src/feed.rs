@@ -33,7 +33,8 @@ impl App {
         let mut rows = self.store.feed(caller, after, limit + 1).await?;
         let more = rows.len() > limit;
         rows.truncate(limit);
-        let safe = rows.iter().rev().map(|row| row.key).find(|key| key.at < horizon).unwrap_or(after);
+        // Never beyond the horizon, also where the cursor was (`next` may be); up to it once everything below is read.
+        let safe = rows.last().filter(|_| more).map_or(beginning(horizon), |row| row.key.min(beginning(horizon)));
         let next = rows.last().filter(|_| more).map(|row| cursor::write(CURSOR, &row.key));
         Ok(FeedPage { rows, next, safe: cursor::write(CURSOR, &safe), reset })
     }

@@ -44,7 +44,7 @@ impl App {
             rows.select_nth_unstable_by(limit, |one, other| one.0.cmp(&other.0));
             rows.truncate(limit);
         }
-        rows.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        rows.sort_unstable_by_key(|row| row.0);
         let next = rows.last().filter(|_| more).map(|((Reverse(at), id), ..)| cursor::write(CURSOR, &(at, id)));
         let standings = self.standings(caller).await?;
         let mut conversations = Vec::with_capacity(rows.len());

@@ -10,7 +10,7 @@ use std::{
 };
 
 use dunlin_model::{ConversationId, NodeId, Origin, Outcome, RequestId, Seq};
-use dunlin_ports::{MessageStore, Notice, SessionBus, StoreError};
+use dunlin_ports::{Frame, MessageStore, Notice, SessionBus, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{AppError, send_status::outcome_of};
@@ -86,9 +86,13 @@ impl Outcomes {
     pub async fn listen(&self, bus: &dyn SessionBus) -> Result<(), StoreError> {
         let mut inbound = bus.listen(self.node).await?;
         while let Some(frame) = inbound.next().await {
-            self.settle(frame.notices.into_iter().map(|Notice::Outcome { request, outcome }| (request, outcome)));
+            self.take_in(frame);
         }
         Ok(())
+    }
+
+    pub fn take_in(&self, frame: Frame) {
+        self.settle(frame.notices.into_iter().map(|Notice::Outcome { request, outcome }| (request, outcome)));
     }
 
     /// Finds in the store what nobody told: the bus may lose frames, and a place must not be held for ever.

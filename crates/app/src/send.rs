@@ -1,7 +1,8 @@
 //! Sends a message. Checked here for a quick answer; the projector decides.
 
 use dunlin_model::{
-    Accepted, Body, ClientId, Content, ContentHash, ConversationId, DedupKey, DedupRow, Message, MessageType, Opening, Outcome, Pair, Rejection, Seq, UserId,
+    Accepted, Body, ClientId, Content, ContentHash, ConversationId, DedupKey, DedupRow, Message, MessageType, Opening, Outcome, Pair,
+    Rejection, Seq, UserId,
 };
 use tracing::debug;
 

@@ -92,7 +92,8 @@ impl Check<'_> {
     /// A lane sends one message after the other, so within a conversation its messages stand in the order of their counts.
     fn message(&mut self, row: &MessageRow) {
         self.verdict.messages += 1;
-        let sent = Tag::read(&row.client_id).filter(|tag| self.ledger.lanes().get(tag.lane as usize).is_some_and(|lane| tag.count < lane.tried));
+        let sent =
+            Tag::read(&row.client_id).filter(|tag| self.ledger.lanes().get(tag.lane as usize).is_some_and(|lane| tag.count < lane.tried));
         let Some(tag) = sent else {
             self.verdict.strangers += 1;
             return;

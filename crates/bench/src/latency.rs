@@ -32,7 +32,7 @@ impl Latencies {
     }
 
     pub fn summary(&self) -> Summary {
-        let mut all: Histogram<u64> = Histogram::new_with_max(nanos(MAX), SIGNIFICANT_DIGITS).expect("the bounds are constants that fit");
+        let mut all: Histogram<u32> = Histogram::new_with_max(nanos(MAX), SIGNIFICANT_DIGITS).expect("the bounds are constants that fit");
         for shard in &self.shards {
             all.add(&*shard.lock().unwrap_or_else(PoisonError::into_inner)).expect("all have the same bounds");
         }

@@ -10,7 +10,8 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(phases: u64) -> Progress {
-        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {prefix} {wide_msg} {elapsed}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {prefix} {wide_msg} {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::new(phases).with_style(style);
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(500));

@@ -24,7 +24,6 @@ pub struct Report {
     pub memory: Vec<Memory>,
     /// After reopening, and after replaying the log into a new state.
     pub checks: Vec<Verdict>,
-    pub ratios: Option<Ratios>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -124,6 +123,13 @@ pub struct Ratios {
 }
 
 impl Report {
+    /// With the ratios beside what they were computed from.
+    pub fn to_json(&self) -> String {
+        let mut all = serde_json::json!(self);
+        all["ratios"] = serde_json::json!(self.ratios());
+        format!("{all:#}\n")
+    }
+
     pub fn ratios(&self) -> Ratios {
         let of = |runs: &[Run], senders| runs.iter().find(|run| run.senders == senders).map_or(0.0, |run| run.per_s);
         let raw = |senders| self.raw.iter().find(|run| run.senders == senders).map_or(0.0, |run| run.per_s);

@@ -139,7 +139,8 @@ impl Drop for Engine {
 /// One applier in log order, on a thread of its own: it computes more than it waits.
 fn start(projector: Projector, progress: watch::Sender<Progress>) -> JoinHandle<()> {
     let run = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime without I/O needs no resources");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime without I/O needs no resources");
         // A failure is in the progress already, for whoever looks.
         let _ = runtime.block_on(projector.run(Partition(0), progress));
     };

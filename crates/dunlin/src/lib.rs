@@ -1,3 +1,4 @@
 //! The binary's parts: the only place that names adapters.
 
+pub mod bench;
 pub mod engine;

@@ -81,7 +81,8 @@ async fn a_full_disk_refuses_sends_and_goes_on_when_there_is_room() {
     drop(engine);
     assert_eq!(state, digest_of_replay(&folder).await, "the state is what the log says");
     let engine = open(&folder).await;
-    let ids: Vec<String> = everything(&*engine.app.store, conversation).await.into_iter().map(|(_, _, id)| id.as_str().to_owned()).collect();
+    let ids: Vec<String> =
+        everything(&*engine.app.store, conversation).await.into_iter().map(|(_, _, id)| id.as_str().to_owned()).collect();
     let expected: Vec<String> = (0..ids.len()).map(|number| number.to_string()).collect();
     assert_eq!(ids, expected, "each once, in order");
     assert!(ids.len() >= sent);

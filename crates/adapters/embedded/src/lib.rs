@@ -11,8 +11,8 @@ mod log;
 mod random;
 mod session_bus;
 mod store;
-mod trim;
 mod tree;
+mod trim;
 
 pub use blobs::Blobs;
 pub use clock::SystemClock;

@@ -19,7 +19,9 @@ pub struct Trimmed {
 
 /// An event that the log has and the state has not.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("event {seq} is in the log, but the state's files do not have what it says: trimming stopped; keep the log, and rebuild the state from it")]
+#[error(
+    "event {seq} is in the log, but the state's files do not have what it says: trimming stopped; keep the log, and rebuild the state from it"
+)]
 pub struct ReadBack {
     pub seq: Seq,
 }

@@ -9,11 +9,11 @@ pub(super) fn project(case: &Case<'_>, head: &mut Option<Head>, opening: &Openin
     let conversation = opening.conversation();
     let actor = case.actor()?.clone();
     if head.is_none() {
-        case.not_blocked()?;
         let born = born(case, opening)?;
         if !born.is_member(&actor) {
             return Err(Rejection::NoConversation);
         }
+        case.not_blocked()?;
         *head = Some(born);
         writes.push(case.feed(&actor, conversation, Happening::Opened, None));
     }

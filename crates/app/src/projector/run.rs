@@ -66,12 +66,21 @@ impl Projector {
                 records = tail.next(BATCH_RECORDS_MAX) => records?,
                 () = progress.closed() => return Ok(()),
             };
-            let projected = self.patiently(progress, async || lane.project(&*self.store, &records).await).await;
-            let Some(projected) = projected? else { return Ok(()) };
+            let mut patience = Patience::new(progress);
+            let projected = loop {
+                match lane.project(&*self.store, &records).await {
+                    Ok(projected) => break projected,
+                    Err(error) if patience.retry_after(&error).await? => {}
+                    Err(_) => return Ok(()),
+                }
+            };
             let checkpoint = projected.batch.checkpoint.map(|(_, checkpoint)| checkpoint);
             // The same batch again is harmless, so whatever part of a failed one was written does not matter.
-            let applied = self.patiently(progress, async || self.store.apply(projected.batch.clone()).await).await;
-            let Some(()) = applied? else { return Ok(()) };
+            while let Err(error) = self.store.apply(projected.batch.clone()).await {
+                if !patience.retry_after(&error).await? {
+                    return Ok(());
+                }
+            }
             if let Some(checkpoint) = checkpoint {
                 progress.send_modify(|progress| {
                     *progress = Progress { next: checkpoint.offset.next(), log_time: checkpoint.log_time, trouble: None }
@@ -97,29 +106,6 @@ impl Projector {
         Ok(tail)
     }
 
-    /// Repeats while the store is away; `None` if nobody wants it any more.
-    async fn patiently<T>(
-        &self,
-        progress: &watch::Sender<Progress>,
-        mut attempt: impl AsyncFnMut() -> Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
-        let mut wait = RETRY_MIN;
-        loop {
-            match attempt().await {
-                Ok(value) => return Ok(Some(value)),
-                Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
-                    warn!(%error, "the message store is away; projection waits");
-                    progress.send_modify(|progress| progress.trouble = Some(error.to_string()));
-                }
-                Err(error) => return Err(error),
-            }
-            tokio::select! {
-                () = tokio::time::sleep(wait) => wait = (wait * 2).min(RETRY_MAX),
-                () = progress.closed() => return Ok(None),
-            }
-        }
-    }
-
     async fn tell(&self, outcomes: Vec<ProjectedOutcome>) {
         let mut elsewhere: HashMap<NodeId, Vec<Notice>> = HashMap::new();
         let mut here = Vec::with_capacity(outcomes.len());
@@ -143,6 +129,34 @@ impl Projector {
         match (told.outcome, told.conversation) {
             (None, Some(conversation)) => outcome_of(&*self.store, conversation, told.seq).await.ok().flatten(),
             (outcome, _) => outcome,
+        }
+    }
+}
+
+/// Waits for a store that is away, ever longer.
+struct Patience<'a> {
+    progress: &'a watch::Sender<Progress>,
+    wait: Duration,
+}
+
+impl Patience<'_> {
+    fn new(progress: &watch::Sender<Progress>) -> Patience<'_> {
+        Patience { progress, wait: RETRY_MIN }
+    }
+
+    /// True after a while; false if nobody wants it any more; an error if waiting can't mend it.
+    async fn retry_after(&mut self, error: &StoreError) -> Result<bool, StoreError> {
+        if !matches!(error, StoreError::Unavailable(_) | StoreError::Unknown(_)) {
+            return Err(error.clone());
+        }
+        warn!(%error, "the message store is away; projection waits");
+        self.progress.send_modify(|progress| progress.trouble = Some(error.to_string()));
+        tokio::select! {
+            () = tokio::time::sleep(self.wait) => {
+                self.wait = (self.wait * 2).min(RETRY_MAX);
+                Ok(true)
+            }
+            () = self.progress.closed() => Ok(false),
         }
     }
 }

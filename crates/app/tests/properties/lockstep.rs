@@ -126,7 +126,8 @@ fn pages_agree(app: &App, user: &UserId, conversation: ConversationId, all: &[Me
             let earlier: Vec<Seq> = all.iter().filter(|view| view.message.created_at < at).map(|view| view.message.seq).collect();
             prop_assert_eq!(seqs(&page(HistoryQuery::BeforeTime(at), limit).messages), first(&earlier, limit));
             let to = N(n.0 + 4);
-            let mut range: Vec<Seq> = all.iter().filter(|view| n <= view.message.n && view.message.n <= to).map(|v| v.message.seq).collect();
+            let mut range: Vec<Seq> =
+                all.iter().filter(|view| n <= view.message.n && view.message.n <= to).map(|v| v.message.seq).collect();
             range.drain(..range.len().saturating_sub(limit));
             prop_assert_eq!(seqs(&page(HistoryQuery::Numbers { from: n, to }, limit).messages), range);
         }

@@ -3,12 +3,12 @@
 //!
 //! `PROPTEST_CASES=2000 cargo test -p dunlin-app --test properties` looks longer.
 
-//mod bites;
-//mod feed;
-//mod indexes;
+mod bites;
+mod feed;
+mod indexes;
 mod lockstep;
-//mod long_conversations;
-//mod parked;
+mod long_conversations;
+mod parked;
 mod replay;
 mod support;
 mod two_projectors;

@@ -39,7 +39,7 @@ fn one_projector_may_end_at_any_write_and_another_begin_anywhere() {
             for from in 0..=script.records.len() {
                 let store = stored(State::default());
                 let mut first = Machine::start(&store, &script.records, Fault::None, Batches::EndAtHead);
-                (0..cut).for_each(|_| drop(first.step(&store, ALL)));
+                (0..cut).for_each(|_| _ = first.step(&store, ALL));
                 let mut second = Machine::start(&store, &script.records, Fault::None, Batches::EndAtHead);
                 second.restart(&store, from.min(second.resume_at(&store)));
                 second.finish(&store, ALL);
@@ -57,9 +57,9 @@ fn a_zombie_may_go_on_at_any_write_of_the_other() {
             for other_cut in 0..=steps {
                 let store = stored(State::default());
                 let mut zombie = Machine::start(&store, &script.records, Fault::None, Batches::EndAtHead);
-                (0..cut).for_each(|_| drop(zombie.step(&store, ALL)));
+                (0..cut).for_each(|_| _ = zombie.step(&store, ALL));
                 let mut other = Machine::start(&store, &script.records, Fault::None, Batches::EndAtHead);
-                (0..other_cut).for_each(|_| drop(other.step(&store, 2)));
+                (0..other_cut).for_each(|_| _ = other.step(&store, 2));
                 zombie.finish(&store, ALL);
                 other.finish(&store, ALL);
                 same(&store.state(), &script.reference).unwrap_or_else(|error| panic!("{name}, cut at {cut}, {other_cut}: {error}"));

@@ -1,5 +1,6 @@
 //! What can be asked of the binary, one command a file.
 
+mod bench;
 mod check;
 mod rebuild;
 mod serve;
@@ -31,6 +32,9 @@ enum Command {
     ///
     /// Runs without the server. Refused if the log no longer holds everything (it is trimmed after a week).
     Rebuild(rebuild::Rebuild),
+    /// Measure this machine
+    #[command(subcommand)]
+    Bench(bench::Bench),
 }
 
 /// Which data folder.
@@ -47,6 +51,7 @@ impl Cli {
             Command::Serve(serve) => serve.run(),
             Command::Check(check) => check.run(),
             Command::Rebuild(rebuild) => rebuild.run(),
+            Command::Bench(bench) => bench.run(),
         }
     }
 }
@@ -66,7 +71,8 @@ impl Data {
 
 /// A bar on a terminal, nothing elsewhere.
 fn progress_bar(of: u64, what: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} {bar:40} {human_pos}/{human_len} {per_sec} {eta}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = ProgressStyle::with_template("{msg} {bar:40} {human_pos}/{human_len} {per_sec} {eta}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(of).with_style(style).with_message(what)
 }
 

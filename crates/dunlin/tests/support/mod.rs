@@ -12,7 +12,14 @@ use dunlin_ports::{Directory as _, MessageStore, Order, SeqRange};
 
 /// Small files, so that a short run rolls segments, flushes and compacts.
 pub fn options() -> EngineOptions {
-    let folder = Options { segment_bytes: 2 << 20, memtable_bytes: 256 << 10, sealed_max: 2, cache_bytes: 4 << 20, files_max: 64, verify_log: false };
+    let folder = Options {
+        segment_bytes: 2 << 20,
+        memtable_bytes: 256 << 10,
+        sealed_max: 2,
+        cache_bytes: 4 << 20,
+        files_max: 64,
+        verify_log: false,
+    };
     EngineOptions { folder, ..EngineOptions::default() }
 }
 

@@ -25,9 +25,7 @@ pub(super) struct Catalog {
 impl Catalog {
     pub(super) fn new(segments: VecDeque<SegmentInfo>) -> Self {
         assert!(!segments.is_empty(), "invariant: a log has at least one segment");
-        Self {
-            segments: Mutex::new(segments),
-        }
+        Self { segments: Mutex::new(segments) }
     }
 
     /// Closes the last segment at `base` and begins the next one there; one that is empty is replaced.
@@ -38,12 +36,7 @@ impl Catalog {
             last.end = base;
             last.closed_ms = Some(closed_ms);
         }
-        segments.push_back(SegmentInfo {
-            base,
-            end: base,
-            bytes,
-            closed_ms: None,
-        });
+        segments.push_back(SegmentInfo { base, end: base, bytes, closed_ms: None });
     }
 
     /// The segment that holds a position, the last one if none is beyond it. `Err`: the oldest position, if that is above.
@@ -55,8 +48,7 @@ impl Catalog {
 
     /// Takes the oldest segment off the list if it is closed and wholly below the position.
     pub(super) fn pop_below(&self, position: u64) -> Option<SegmentInfo> {
-        self.lock()
-            .pop_front_if(|oldest| oldest.closed_ms.is_some() && oldest.end <= position)
+        self.lock().pop_front_if(|oldest| oldest.closed_ms.is_some() && oldest.end <= position)
     }
 
     /// Puts back what `pop_below` took.

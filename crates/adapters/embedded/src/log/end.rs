@@ -47,45 +47,30 @@ pub(super) fn settle(segment: &SegmentFile, header: &SegmentHeader, disk: &dyn D
     disk.write(segment, &settled, end.group_offset as u64)
         .and_then(|()| disk.sync(segment))
         .map_err(LogError::io("settle the end of", &segment.path))?;
-    let torn = (litter > 0).then(|| Torn {
-        file: segment.path.clone(),
-        offset: end.offset as u64,
-        position: end.position,
-        bytes: litter as u64,
-    });
+    let torn =
+        (litter > 0).then(|| Torn { file: segment.path.clone(), offset: end.offset as u64, position: end.position, bytes: litter as u64 });
     Ok((end, torn))
 }
 
 /// Whether a valid record of a group that starts after `position` is anywhere in the rest of a segment.
 fn later_group(rest: &[u8], salt: u32, position: u64) -> bool {
-    (0..rest.len().saturating_sub(RECORD_HEADER_BYTES - 1))
-        .step_by(RECORD_ALIGN)
-        .any(|offset| {
-            let bytes = &rest[offset..];
-            // The look at the head spares the crc nearly everywhere.
-            record::head_unchecked(bytes).is_some_and(|head| head.group > position && head.position >= head.group)
-                && record::decode(bytes, salt).is_some()
-        })
+    (0..rest.len().saturating_sub(RECORD_HEADER_BYTES - 1)).step_by(RECORD_ALIGN).any(|offset| {
+        let bytes = &rest[offset..];
+        // The look at the head spares the crc nearly everywhere.
+        record::head_unchecked(bytes).is_some_and(|head| head.group > position && head.position >= head.group)
+            && record::decode(bytes, salt).is_some()
+    })
 }
 
 /// Walks a closed segment: it must hold every record up to the base of the next.
 pub(super) fn verify_closed(segment: &SegmentFile, header: &SegmentHeader, next_base: u64) -> Result<(), LogError> {
     let end = walk(&read_whole(segment, header)?, header);
-    if end.position == next_base {
-        Ok(())
-    } else {
-        Err(LogError::corrupt(&segment.path, end.offset as u64, Damage::Record(end.position)))
-    }
+    if end.position == next_base { Ok(()) } else { Err(LogError::corrupt(&segment.path, end.offset as u64, Damage::Record(end.position))) }
 }
 
 /// Reads records from the start up to the first that is bad, or not the one that must stand there.
 fn walk(bytes: &[u8], header: &SegmentHeader) -> End {
-    let mut end = End {
-        offset: SEGMENT_HEADER_BYTES,
-        position: header.base,
-        time_ms: header.floor_ms,
-        group_offset: SEGMENT_HEADER_BYTES,
-    };
+    let mut end = End { offset: SEGMENT_HEADER_BYTES, position: header.base, time_ms: header.floor_ms, group_offset: SEGMENT_HEADER_BYTES };
     while let Some(found) = record::decode(&bytes[end.offset..], header.salt) {
         if found.head.position != end.position {
             break;
@@ -93,21 +78,13 @@ fn walk(bytes: &[u8], header: &SegmentHeader) -> End {
         if found.head.group == end.position {
             end.group_offset = end.offset;
         }
-        end = End {
-            offset: end.offset + found.bytes,
-            position: end.position + 1,
-            time_ms: found.head.time_ms,
-            ..end
-        };
+        end = End { offset: end.offset + found.bytes, position: end.position + 1, time_ms: found.head.time_ms, ..end };
     }
     end
 }
 
 fn read_whole(segment: &SegmentFile, header: &SegmentHeader) -> Result<Vec<u8>, LogError> {
     let mut bytes = vec![0; header.bytes as usize];
-    segment
-        .file
-        .read_exact_at(&mut bytes, 0)
-        .map_err(LogError::io("read", &segment.path))?;
+    segment.file.read_exact_at(&mut bytes, 0).map_err(LogError::io("read", &segment.path))?;
     Ok(bytes)
 }

@@ -48,11 +48,7 @@ pub enum LogError {
     #[error("log options do not fit together: {0}")]
     Options(&'static str),
     #[error("failed to {doing} {}", path.display())]
-    Io {
-        doing: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
 /// How a file differs from what must be there.
@@ -75,19 +71,11 @@ pub enum Damage {
 impl LogError {
     /// For `map_err`: names what was tried.
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io {
-            doing,
-            path: path.to_owned(),
-            source,
-        }
+        move |source| Self::Io { doing, path: path.to_owned(), source }
     }
 
     pub(super) fn corrupt(file: &Path, offset: u64, what: Damage) -> Self {
-        Self::Corrupt {
-            file: file.to_owned(),
-            offset,
-            what,
-        }
+        Self::Corrupt { file: file.to_owned(), offset, what }
     }
 }
 

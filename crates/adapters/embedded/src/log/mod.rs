@@ -29,9 +29,13 @@ use tokio::sync::watch;
 
 use catalog::Catalog;
 pub use catalog::SegmentInfo;
-pub use end::Torn;
-pub use error::{AppendError, Damage, LogError};
-pub use options::{Backing, Clock, FIRST_EPOCH, Options, PAYLOAD_BYTES_MAX, SEGMENT_BYTES, Verify};
+#[cfg(test)]
+use error::Damage;
+pub use error::{AppendError, LogError};
+use options::Clock;
+#[cfg(test)]
+use options::{Backing, FIRST_EPOCH, PAYLOAD_BYTES_MAX};
+pub use options::{Options, SEGMENT_BYTES, Verify};
 use prepare::Preparer;
 use queue::Queue;
 pub use recover::Recovered;
@@ -80,23 +84,14 @@ impl Log {
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<(Self, Recovered), LogError> {
         options.check()?;
         let dir = dir.as_ref();
-        let recover::Opened {
-            recovered,
-            segments,
-            active,
-        } = recover::open(dir, &options)?;
+        let recover::Opened { recovered, segments, active } = recover::open(dir, &options)?;
         let disk = options.backing.disk;
         let queue = Arc::new(Queue::new());
         let catalog = Arc::new(Catalog::new(segments));
         let (publisher, published) = watch::channel(active.durable());
         let (epoch, salt) = (active.header.epoch, active.header.salt);
         let start_thread = |error| LogError::io("start a thread for", dir)(error);
-        let preparer = Preparer::start(
-            dir.to_owned(),
-            options.segment_bytes,
-            Arc::clone(&disk),
-            options.backing.prepare_retry,
-        );
+        let preparer = Preparer::start(dir.to_owned(), options.segment_bytes, Arc::clone(&disk), options.backing.prepare_retry);
         let writer = Writer {
             queue: Arc::clone(&queue),
             catalog: Arc::clone(&catalog),
@@ -111,10 +106,7 @@ impl Log {
             group: Group::default(),
             health: Health::Good,
         };
-        let thread = thread::Builder::new()
-            .name("log-writer".into())
-            .spawn(move || writer.run())
-            .map_err(start_thread)?;
+        let thread = thread::Builder::new().name("log-writer".into()).spawn(move || writer.run()).map_err(start_thread)?;
         let log = Self {
             dir: dir.to_owned(),
             epoch,

@@ -64,10 +64,7 @@ impl Default for Options {
 
 impl Default for Backing {
     fn default() -> Self {
-        Self {
-            disk: Arc::new(RealDisk),
-            prepare_retry: PREPARE_RETRY,
-        }
+        Self { disk: Arc::new(RealDisk), prepare_retry: PREPARE_RETRY }
     }
 }
 

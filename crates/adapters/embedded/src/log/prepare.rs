@@ -40,23 +40,12 @@ enum State {
 impl Preparer {
     pub(super) fn start(dir: PathBuf, segment_bytes: u32, disk: Arc<dyn Disk>, retry: Duration) -> std::io::Result<Self> {
         let (pace, state, changed) = (Pace::default(), Mutex::new(State::Idle), Condvar::new());
-        let shared = Arc::new(Shared {
-            dir,
-            segment_bytes,
-            disk,
-            retry,
-            pace,
-            state,
-            changed,
-        });
+        let shared = Arc::new(Shared { dir, segment_bytes, disk, retry, pace, state, changed });
         let thread = thread::Builder::new().name("log-prepare".into()).spawn({
             let shared = Arc::clone(&shared);
             move || shared.run()
         })?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Asks for a segment that will be taken later.

@@ -35,11 +35,7 @@ struct State {
 
 impl Queue {
     pub(super) fn new() -> Self {
-        Self {
-            room: Semaphore::new(QUEUE_BYTES_MAX),
-            state: Mutex::default(),
-            filled: Condvar::new(),
-        }
+        Self { room: Semaphore::new(QUEUE_BYTES_MAX), state: Mutex::default(), filled: Condvar::new() }
     }
 
     /// Queues a payload once there is room. Dropping the future before it returns queues nothing.
@@ -123,10 +119,7 @@ mod tests {
         assert!(waits.as_mut().poll(&mut context).is_pending());
         let mut taken = Vec::new();
         assert!(queue.take(&mut taken));
-        assert!(
-            waits.as_mut().poll(&mut context).is_pending(),
-            "room is given back when the writer is done, not when it begins"
-        );
+        assert!(waits.as_mut().poll(&mut context).is_pending(), "room is given back when the writer is done, not when it begins");
         queue.release(bytes);
         assert!(waits.as_mut().poll(&mut context).is_ready());
 

@@ -73,31 +73,19 @@ pub(super) fn decode(bytes: &[u8], salt: u32) -> Option<Decoded> {
         return None;
     }
     let payload = RECORD_HEADER_BYTES..PREFIX_BYTES + usize::try_from(length).ok()?;
-    Some(Decoded {
-        head: head_unchecked(record)?,
-        payload,
-        bytes: total,
-    })
+    Some(Decoded { head: head_unchecked(record)?, payload, bytes: total })
 }
 
 /// The size that a record claims to have, read from its length alone. `None` where no record begins.
 pub(super) fn claimed_bytes(bytes: &[u8]) -> Option<usize> {
     let length = usize::try_from(u32::from_le_bytes(*bytes.first_chunk()?)).ok()?;
-    if length < FIXED_BYTES {
-        None
-    } else {
-        PREFIX_BYTES.checked_add(length)?.checked_next_multiple_of(RECORD_ALIGN)
-    }
+    if length < FIXED_BYTES { None } else { PREFIX_BYTES.checked_add(length)?.checked_next_multiple_of(RECORD_ALIGN) }
 }
 
 /// The fixed fields as they stand there, for a cheap look before the crc is computed.
 pub(super) fn head_unchecked(bytes: &[u8]) -> Option<Head> {
     let fixed: &[u8; RECORD_HEADER_BYTES] = bytes.first_chunk()?;
-    Some(Head {
-        position: u64_at(fixed, 8),
-        group: u64_at(fixed, 16),
-        time_ms: u64_at(fixed, 24),
-    })
+    Some(Head { position: u64_at(fixed, 8), group: u64_at(fixed, 16), time_ms: u64_at(fixed, 24) })
 }
 
 fn checksum(salt: u32, length: u32, rest: &[u8]) -> u32 {
@@ -179,22 +167,11 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    const HEAD: Head = Head {
-        position: 7,
-        group: 5,
-        time_ms: 1_700_000_000_000,
-    };
+    const HEAD: Head = Head { position: 7, group: 5, time_ms: 1_700_000_000_000 };
 
     #[test]
     fn the_bytes_of_format_version_1_stay_as_they_are() {
-        let header = SegmentHeader {
-            epoch: 2,
-            bytes: 4096,
-            base: 7,
-            previous: 3,
-            floor_ms: 9,
-            salt: 0xdead_beef,
-        };
+        let header = SegmentHeader { epoch: 2, bytes: 4096, base: 7, previous: 3, floor_ms: 9, salt: 0xdead_beef };
         let mut bytes = header.encode().to_vec();
         encode(&mut bytes, header.salt, HEAD, b"hello");
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -213,10 +190,7 @@ mod tests {
             let mut bytes = Vec::new();
             encode(&mut bytes, 99, HEAD, payload);
             let decoded = decode(&bytes, 99).expect("valid");
-            assert_eq!(
-                (decoded.head, &bytes[decoded.payload], decoded.bytes),
-                (HEAD, payload, record_bytes(payload.len()))
-            );
+            assert_eq!((decoded.head, &bytes[decoded.payload], decoded.bytes), (HEAD, payload, record_bytes(payload.len())));
             assert_eq!(decode(&bytes, 98), None, "another log's salt");
             for bit in 0..bytes.len() * 8 {
                 bytes[bit / 8] ^= 1 << (bit % 8);

@@ -43,52 +43,23 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, LogError> {
     make_dir(dir, &*options.backing.disk).map_err(LogError::io("create", dir))?;
     segment::remove_unfinished(dir).map_err(LogError::io("clean up", dir))?;
     let bases = segment::list(dir).map_err(LogError::io("list", dir))?;
-    if bases.is_empty() {
-        create(dir, options)
-    } else {
-        reopen(dir, &bases, options)
-    }
+    if bases.is_empty() { create(dir, options) } else { reopen(dir, &bases, options) }
 }
 
 /// Makes the first segment of a new log.
 fn create(dir: &Path, options: &Options) -> Result<Opened, LogError> {
     // The standard library's only source of randomness; it needs to be unguessable, not secret for ever.
     let salt = RandomState::new().hash_one(dir) as u32;
-    let header = SegmentHeader {
-        epoch: options.epoch,
-        bytes: options.segment_bytes,
-        base: 0,
-        previous: 0,
-        floor_ms: 0,
-        salt,
-    };
-    let pace = Pace {
-        hurry: AtomicBool::new(true),
-        ..Pace::default()
-    };
+    let header = SegmentHeader { epoch: options.epoch, bytes: options.segment_bytes, base: 0, previous: 0, floor_ms: 0, salt };
+    let pace = Pace { hurry: AtomicBool::new(true), ..Pace::default() };
     let segment = segment::prepare(dir, header.bytes, &*options.backing.disk, &pace)
         .and_then(|prepared| segment::write_header(&prepared, &header, &*options.backing.disk).map(|()| prepared))
         .and_then(|prepared| segment::publish(prepared, dir, header.base, &*options.backing.disk))
         .map_err(LogError::io("create the first segment in", dir))?;
     info!(dir = %dir.display(), epoch = header.epoch, "new log");
-    let active = Active {
-        segment,
-        header,
-        end: SEGMENT_HEADER_BYTES as u64,
-        next_position: 0,
-    };
-    let recovered = Recovered {
-        oldest: 0,
-        next_position: 0,
-        last_time_ms: 0,
-        epoch: header.epoch,
-        torn: None,
-    };
-    Ok(Opened {
-        recovered,
-        segments: VecDeque::from([info_of(&header, None)]),
-        active,
-    })
+    let active = Active { segment, header, end: SEGMENT_HEADER_BYTES as u64, next_position: 0 };
+    let recovered = Recovered { oldest: 0, next_position: 0, last_time_ms: 0, epoch: header.epoch, torn: None };
+    Ok(Opened { recovered, segments: VecDeque::from([info_of(&header, None)]), active })
 }
 
 fn reopen(dir: &Path, bases: &[u64], options: &Options) -> Result<Opened, LogError> {
@@ -115,24 +86,9 @@ fn reopen(dir: &Path, bases: &[u64], options: &Options) -> Result<Opened, LogErr
         let (position, bytes) = (torn.position, torn.bytes);
         warn!(file = %torn.file.display(), offset = torn.offset, position, bytes, "cut an unfinished group off the end of the log");
     }
-    let recovered = Recovered {
-        oldest: bases[0],
-        next_position: end.position,
-        last_time_ms: end.time_ms,
-        epoch: header.epoch,
-        torn,
-    };
-    let active = Active {
-        segment,
-        header,
-        end: end.offset as u64,
-        next_position: end.position,
-    };
-    Ok(Opened {
-        recovered,
-        segments,
-        active,
-    })
+    let recovered = Recovered { oldest: bases[0], next_position: end.position, last_time_ms: end.time_ms, epoch: header.epoch, torn };
+    let active = Active { segment, header, end: end.offset as u64, next_position: end.position };
+    Ok(Opened { recovered, segments, active })
 }
 
 /// Checks a file against its name and its header.
@@ -145,20 +101,13 @@ fn read_header(segment: &SegmentFile, base: u64) -> Result<SegmentHeader, LogErr
         Err(error) => return Err(LogError::io("read", &segment.path)(error)),
     }
     let header = SegmentHeader::decode(&bytes).map_err(|bad| match bad {
-        BadHeader::Version(version) => LogError::Version {
-            file: segment.path.clone(),
-            version,
-        },
+        BadHeader::Version(version) => LogError::Version { file: segment.path.clone(), version },
         BadHeader::Damaged => damaged(0, Damage::Header),
     })?;
     if header.base != base {
         return Err(damaged(0, Damage::Base(header.base)));
     }
-    let length = segment
-        .file
-        .metadata()
-        .map_err(LogError::io("read the size of", &segment.path))?
-        .len();
+    let length = segment.file.metadata().map_err(LogError::io("read the size of", &segment.path))?.len();
     if length != u64::from(header.bytes) {
         return Err(damaged(length, Damage::Length(header.bytes.into())));
     }
@@ -178,12 +127,7 @@ fn follows(segment: &SegmentFile, header: &SegmentHeader, before: &SegmentHeader
 
 fn info_of(header: &SegmentHeader, next: Option<&SegmentHeader>) -> SegmentInfo {
     let end = next.map_or(header.base, |next| next.base);
-    SegmentInfo {
-        base: header.base,
-        end,
-        bytes: header.bytes,
-        closed_ms: next.map(|next| next.floor_ms),
-    }
+    SegmentInfo { base: header.base, end, bytes: header.bytes, closed_ms: next.map(|next| next.floor_ms) }
 }
 
 /// Makes the folder, durably.
@@ -192,7 +136,5 @@ fn make_dir(dir: &Path, disk: &dyn Disk) -> io::Result<()> {
         return Ok(());
     }
     fs::create_dir_all(dir)?;
-    dir.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .map_or(Ok(()), |parent| disk.sync_dir(parent))
+    dir.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), |parent| disk.sync_dir(parent))
 }

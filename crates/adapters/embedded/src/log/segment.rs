@@ -57,10 +57,7 @@ pub(super) struct SegmentFile {
 impl SegmentFile {
     pub(super) fn open(dir: &Path, base: u64) -> io::Result<Self> {
         let path = path_of(dir, base);
-        Ok(Self {
-            file: OpenOptions::new().read(true).write(true).open(&path)?,
-            path,
-        })
+        Ok(Self { file: OpenOptions::new().read(true).write(true).open(&path)?, path })
     }
 }
 
@@ -96,11 +93,7 @@ fn fill_with_zeros(segment: &SegmentFile, bytes: u64, disk: &dyn Disk, pace: &Pa
         if pace.stop.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let step = if pace.hurry.load(Ordering::Relaxed) {
-            ZERO_STEP_HURRIED_BYTES
-        } else {
-            ZERO_STEP_BYTES
-        };
+        let step = if pace.hurry.load(Ordering::Relaxed) { ZERO_STEP_HURRIED_BYTES } else { ZERO_STEP_BYTES };
         let step = usize::try_from(bytes - offset).map_or(step, |rest| rest.min(step));
         disk.write(segment, &zeros[..step], offset)?;
         disk.sync(segment)?;
@@ -153,9 +146,5 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<u64>> {
 
 fn base_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
-    if digits.len() == NAME_DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        digits.parse().ok()
-    } else {
-        None
-    }
+    if digits.len() == NAME_DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit()) { digits.parse().ok() } else { None }
 }

@@ -73,14 +73,7 @@ impl Tail {
             return Err(LogError::Ahead { from, next });
         }
         catalog.find(from).map_err(|oldest| LogError::Trimmed { from, oldest })?;
-        Ok(Self {
-            dir,
-            salt,
-            catalog,
-            published,
-            next: from,
-            cursor: None,
-        })
+        Ok(Self { dir, salt, catalog, published, next: from, cursor: None })
     }
 
     /// The next records, at least one; waits at the end. `Closed` once the log is closed and everything was read. Dropping the future
@@ -122,11 +115,7 @@ impl Tail {
             Some(cursor) => {
                 // Its segment was closed since. Looked up by the position, not by the base: once read to its end it may also be trimmed.
                 let info = self.find(cursor.position)?;
-                if info.base == cursor.info.base {
-                    Cursor { info, ..cursor }
-                } else {
-                    self.open(cursor.position)?
-                }
+                if info.base == cursor.info.base { Cursor { info, ..cursor } } else { self.open(cursor.position)? }
             }
         };
         Ok(self.cursor.insert(cursor))
@@ -143,29 +132,17 @@ impl Tail {
             }
         };
         let segment = SegmentFile { file, path };
-        Ok(Cursor {
-            segment,
-            info,
-            position: info.base,
-            offset: SEGMENT_HEADER_BYTES as u64,
-            ahead: Bytes::new(),
-        })
+        Ok(Cursor { segment, info, position: info.base, offset: SEGMENT_HEADER_BYTES as u64, ahead: Bytes::new() })
     }
 
     fn find(&self, position: u64) -> Result<SegmentInfo, LogError> {
-        self.catalog
-            .find(position)
-            .map_err(|oldest| LogError::Trimmed { from: self.next, oldest })
+        self.catalog.find(position).map_err(|oldest| LogError::Trimmed { from: self.next, oldest })
     }
 }
 
 impl Cursor {
     fn read(&mut self, salt: u32, durable: Durable) -> Result<Record, LogError> {
-        let limit = if self.info.base == durable.segment {
-            durable.offset
-        } else {
-            self.info.bytes.into()
-        };
+        let limit = if self.info.base == durable.segment { durable.offset } else { self.info.bytes.into() };
         if !self.has_whole_record() {
             self.read_ahead(CHUNK_BYTES, limit)?;
         }
@@ -179,11 +156,7 @@ impl Cursor {
         self.ahead.advance(found.bytes);
         self.offset += found.bytes as u64;
         self.position += 1;
-        Ok(Record {
-            position: found.head.position,
-            time_ms: found.head.time_ms,
-            payload,
-        })
+        Ok(Record { position: found.head.position, time_ms: found.head.time_ms, payload })
     }
 
     fn ended(&self) -> bool {
@@ -202,13 +175,10 @@ impl Cursor {
             return Ok(());
         }
         let mut chunk = vec![0; bytes];
-        self.segment
-            .file
-            .read_exact_at(&mut chunk, self.offset)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => LogError::corrupt(&self.segment.path, self.offset, Damage::Length(self.info.bytes.into())),
-                _ => LogError::io("read", &self.segment.path)(error),
-            })?;
+        self.segment.file.read_exact_at(&mut chunk, self.offset).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => LogError::corrupt(&self.segment.path, self.offset, Damage::Length(self.info.bytes.into())),
+            _ => LogError::io("read", &self.segment.path)(error),
+        })?;
         self.ahead = chunk.into();
         Ok(())
     }

@@ -140,10 +140,7 @@ impl Writer {
     /// Writes and syncs the group. `Err` is the answer for all of it.
     fn store(&mut self) -> Result<(), AppendError> {
         match self.disk.write(&self.active.segment, &self.group.buffer, self.active.end) {
-            Ok(()) => self
-                .disk
-                .sync(&self.active.segment)
-                .map_err(|cause| self.breaks("sync", &cause, AppendError::Unknown)),
+            Ok(()) => self.disk.sync(&self.active.segment).map_err(|cause| self.breaks("sync", &cause, AppendError::Unknown)),
             // Segments are full of real zeros, so only a copy-on-write file system comes here.
             Err(cause) if is_full(&cause) => {
                 warn!(file = %self.active.segment.path.display(), "no room to write into a log segment that was filled ahead");
@@ -159,10 +156,7 @@ impl Writer {
     /// Makes the bytes after the end zeros again, so that nothing of a refused group can ever be read.
     fn clean(&mut self, litter: usize) -> Result<(), AppendError> {
         match self.disk.write(&self.active.segment, &vec![0; litter], self.active.end) {
-            Ok(()) => self
-                .disk
-                .sync(&self.active.segment)
-                .map_err(|cause| self.breaks("sync", &cause, AppendError::Unavailable))?,
+            Ok(()) => self.disk.sync(&self.active.segment).map_err(|cause| self.breaks("sync", &cause, AppendError::Unavailable))?,
             Err(cause) if is_full(&cause) => return Err(AppendError::Full),
             Err(cause) => return Err(self.breaks("write", &cause, AppendError::Unavailable)),
         }
@@ -175,18 +169,8 @@ impl Writer {
         let prepared = self.preparer.take()?;
         let base = self.active.next_position;
         // An empty segment that is too small for the record, as older options made it, is replaced.
-        let previous = if base == self.active.header.base {
-            self.active.header.previous
-        } else {
-            self.active.header.base
-        };
-        let header = SegmentHeader {
-            base,
-            previous,
-            bytes: self.segment_bytes,
-            floor_ms: self.last_time_ms,
-            ..self.active.header
-        };
+        let previous = if base == self.active.header.base { self.active.header.previous } else { self.active.header.base };
+        let header = SegmentHeader { base, previous, bytes: self.segment_bytes, floor_ms: self.last_time_ms, ..self.active.header };
         match segment::write_header(&prepared, &header, &*self.disk) {
             Ok(()) => {}
             // Not part of the log yet: the file is simply made anew.
@@ -197,12 +181,7 @@ impl Writer {
             .map_err(|cause| self.breaks("rename", &cause, AppendError::Unavailable))?;
         debug!(base, "log goes on in a new segment");
         self.catalog.roll(base, header.bytes, self.last_time_ms);
-        self.active = Active {
-            segment,
-            header,
-            end: SEGMENT_HEADER_BYTES as u64,
-            next_position: base,
-        };
+        self.active = Active { segment, header, end: SEGMENT_HEADER_BYTES as u64, next_position: base };
         Ok(())
     }
 
@@ -237,10 +216,6 @@ impl Active {
     }
 
     pub(super) fn durable(&self) -> Durable {
-        Durable {
-            position: self.next_position,
-            segment: self.header.base,
-            offset: self.end,
-        }
+        Durable { position: self.next_position, segment: self.header.base, offset: self.end }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use dunlin_model::{BlockRow, Cell, ConversationId, DedupRow, EventId, Head, InboxRow, Mark, MemberRow, MessageRow, Millis, Offset, Pair, Partition, Register, Seq, Standing, UserId, encode};
+use dunlin_model::{
+    BlockRow, Cell, ConversationId, DedupRow, EventId, Head, InboxRow, Mark, MemberRow, MessageRow, Millis, Offset, Pair, Partition,
+    Register, Seq, Standing, UserId, encode,
+};
 use dunlin_ports::{Batch, Checkpoint, StoreError, Write};
 use minicbor::{Decode, Encode};
 
@@ -46,7 +49,12 @@ impl Messages {
     pub(super) fn apply_batch(&self, batch: Batch) -> Result<(), StoreError> {
         let mut recent = self.writer();
         let applied = self.tree.applied();
-        let mut merge = Merge { snapshot: self.tree.snapshot(), recent: &recent, rows: Vec::with_capacity(batch.writes.len() + 8), changed: Changed::default() };
+        let mut merge = Merge {
+            snapshot: self.tree.snapshot(),
+            recent: &recent,
+            rows: Vec::with_capacity(batch.writes.len() + 8),
+            changed: Changed::default(),
+        };
         // Whatever stands above the applied position was never written: no need to look.
         let fresh_above = match (&batch.checkpoint, applied) {
             (Some(_), Some(applied)) => Some(Seq::new(self.epoch, Offset(applied.saturating_sub(1)))),

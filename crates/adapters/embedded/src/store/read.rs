@@ -4,8 +4,8 @@ use std::ops::Bound;
 
 use async_trait::async_trait;
 use dunlin_model::{
-    BlockRow, Cell, ConversationId, DedupRow, EditRow, Emoji, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow, MessageRow, Millis, N,
-    Outcome, Partition, ReactionRow, Seq, Standing, UserId, decode, encode,
+    BlockRow, Cell, ConversationId, DedupRow, EditRow, Emoji, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow,
+    MessageRow, Millis, N, Outcome, Partition, ReactionRow, Seq, Standing, UserId, decode, encode,
 };
 use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, StoreError, Wanted};
 
@@ -69,7 +69,13 @@ impl MessageStore for Messages {
         get(&self.tree.snapshot(), &keys::message(conversation, seq))
     }
 
-    async fn messages(&self, conversation: ConversationId, range: SeqRange, order: Order, limit: usize) -> Result<Vec<MessageRow>, StoreError> {
+    async fn messages(
+        &self,
+        conversation: ConversationId,
+        range: SeqRange,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<MessageRow>, StoreError> {
         let (after, before) = (keys::message(conversation, range.after), keys::message(conversation, range.before));
         let rows = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&before[..])))?;
         let read = |found: Result<(Slice, Slice), _>| {
@@ -167,7 +173,12 @@ impl MessageStore for Messages {
 
     async fn feed(&self, user: &UserId, after: FeedKey, limit: usize) -> Result<Vec<FeedRow>, StoreError> {
         let start = Key::new(keys::FEED).user(user).build();
-        between(&self.tree.snapshot(), &keys::feed(user, &after), end_of(&start).as_deref().map_or(Bound::Unbounded, Bound::Excluded), limit)
+        between(
+            &self.tree.snapshot(),
+            &keys::feed(user, &after),
+            end_of(&start).as_deref().map_or(Bound::Unbounded, Bound::Excluded),
+            limit,
+        )
     }
 
     async fn horizon(&self) -> Result<Millis, StoreError> {
@@ -179,9 +190,13 @@ impl MessageStore for Messages {
         let mut keys: Vec<LogKey> = Vec::new();
         let mut after = vec![keys::PARKED];
         while keys.len() < limit {
-            let Some(found) = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&[keys::PARKED + 1][..])))?.next() else { break };
+            let Some(found) = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&[keys::PARKED + 1][..])))?.next()
+            else {
+                break;
+            };
             let (found, _) = found?;
-            let key: LogKey = decode(&found[1..]).map_err(|error| StoreError::Corrupt(format!("parked {}: {error}", found.escape_ascii())))?;
+            let key: LogKey =
+                decode(&found[1..]).map_err(|error| StoreError::Corrupt(format!("parked {}: {error}", found.escape_ascii())))?;
             // On to the next key: past every seq of this one.
             after = Key::new(keys::PARKED).bytes(&encode(&key)).seq(Seq::MAX).build();
             keys.push(key);

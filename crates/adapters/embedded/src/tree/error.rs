@@ -62,10 +62,7 @@ impl TreeError {
     }
 
     pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
-        Self::Corrupt {
-            path: path.to_path_buf(),
-            what: what.into(),
-        }
+        Self::Corrupt { path: path.to_path_buf(), what: what.into() }
     }
 }
 
@@ -82,7 +79,5 @@ pub(super) fn guarded<T>(dir: &Path, call: impl FnOnce() -> lsm_tree::Result<T>)
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("panic without a message")
-        .to_owned()
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic without a message").to_owned()
 }

@@ -41,10 +41,7 @@ impl Factory for Filters {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(Filter {
-            expiry: self.expiry.clone(),
-            stop: Arc::clone(&self.stop),
-        })
+        Box::new(Filter { expiry: self.expiry.clone(), stop: Arc::clone(&self.stop) })
     }
 }
 

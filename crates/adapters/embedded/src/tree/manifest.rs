@@ -52,9 +52,7 @@ pub(super) fn referenced_tables(dir: &Path) -> Result<Vec<u64>, TreeError> {
         return Err(TreeError::corrupt(&manifest, "checksum mismatch"));
     }
     let directory = read_directory(&mut io::Cursor::new(&bytes), &manifest)?;
-    let ids = section(&directory, b"tables")
-        .and_then(|range| bytes.get(range))
-        .and_then(table_ids);
+    let ids = section(&directory, b"tables").and_then(|range| bytes.get(range)).and_then(table_ids);
     ids.ok_or_else(|| TreeError::corrupt(&manifest, "no list of tables"))
 }
 
@@ -73,11 +71,7 @@ pub(super) fn check_whole_table(path: &Path, expected: u128) -> Result<(), TreeE
     let mut hasher = ChecksummedWriter::new(io::sink());
     let mut file = File::open(path).map_err(|error| TreeError::from_io(&error, path))?;
     io::copy(&mut file, &mut hasher).map_err(|error| TreeError::from_io(&error, path))?;
-    if hasher.checksum().into_u128() == expected {
-        Ok(())
-    } else {
-        Err(TreeError::corrupt(path, "checksum mismatch"))
-    }
+    if hasher.checksum().into_u128() == expected { Ok(()) } else { Err(TreeError::corrupt(path, "checksum mismatch")) }
 }
 
 fn parse_current(head: &[u8]) -> Option<(u64, u128)> {
@@ -90,25 +84,17 @@ fn parse_current(head: &[u8]) -> Option<(u64, u128)> {
 fn read_directory(file: &mut (impl Read + Seek), path: &Path) -> Result<Vec<u8>, TreeError> {
     let io = |error: io::Error| TreeError::from_io(&error, path);
     let length = file.seek(SeekFrom::End(0)).map_err(io)?;
-    let end = length
-        .checked_sub(TRAILER_BYTES)
-        .ok_or_else(|| TreeError::corrupt(path, "too short"))?;
+    let end = length.checked_sub(TRAILER_BYTES).ok_or_else(|| TreeError::corrupt(path, "too short"))?;
     file.seek(SeekFrom::Start(end)).map_err(io)?;
     let mut trailer = [0; TRAILER_BYTES as usize];
     file.read_exact(&mut trailer).map_err(io)?;
 
     let (expected, start) = parse_trailer(&trailer).ok_or_else(|| TreeError::corrupt(path, "no trailer"))?;
-    let size = end
-        .checked_sub(start)
-        .ok_or_else(|| TreeError::corrupt(path, "the directory lies outside of the file"))?;
+    let size = end.checked_sub(start).ok_or_else(|| TreeError::corrupt(path, "the directory lies outside of the file"))?;
     file.seek(SeekFrom::Start(start)).map_err(io)?;
     let mut directory = Vec::new();
     file.take(size).read_to_end(&mut directory).map_err(io)?;
-    if checksum(&directory) == expected {
-        Ok(directory)
-    } else {
-        Err(TreeError::corrupt(path, "checksum mismatch in the directory"))
-    }
+    if checksum(&directory) == expected { Ok(directory) } else { Err(TreeError::corrupt(path, "checksum mismatch in the directory")) }
 }
 
 /// The directory's checksum and position.
@@ -147,12 +133,7 @@ fn table_ids(section: &[u8]) -> Option<Vec<u64>> {
             let (count, after) = rest.split_first_chunk::<4>()?;
             let size = (u32::from_le_bytes(*count) as usize).checked_mul(TABLE_ENTRY_BYTES)?;
             let (entries, after) = after.split_at_checked(size)?;
-            ids.extend(
-                entries
-                    .chunks_exact(TABLE_ENTRY_BYTES)
-                    .filter_map(|entry| entry.first_chunk())
-                    .map(|id| u64::from_le_bytes(*id)),
-            );
+            ids.extend(entries.chunks_exact(TABLE_ENTRY_BYTES).filter_map(|entry| entry.first_chunk()).map(|id| u64::from_le_bytes(*id)));
             rest = after;
         }
     }

@@ -81,9 +81,7 @@ impl Tree {
         let seqno = SequenceNumberCounter::new(1);
         let config = options.config(dir, &seqno, &stop);
         let (tree, applied) = guarded(dir, || {
-            let AnyTree::Standard(tree) = config.open()? else {
-                unreachable!("without key-value separation the tree is a standard one")
-            };
+            let AnyTree::Standard(tree) = config.open()? else { unreachable!("without key-value separation the tree is a standard one") };
             let applied = tree.get(APPLIED_KEY, SeqNo::MAX)?;
             Ok((tree, applied))
         })
@@ -100,9 +98,7 @@ impl Tree {
         };
         seqno.fetch_max(tree.get_highest_seqno().map_or(1, |highest| highest + 1));
 
-        let applier = Mutex::new(Applier {
-            memtable: tree.active_memtable(),
-        });
+        let applier = Mutex::new(Applier { memtable: tree.active_memtable() });
         let shared = Arc::new(Shared {
             dir: dir.to_path_buf(),
             applier,
@@ -138,18 +134,12 @@ impl Tree {
         applied: u64,
     ) -> Result<(), TreeError> {
         // All of it before the first row is written: the caller's iterator may panic, and a key may be refused.
-        let batch = entries
-            .into_iter()
-            .map(|(key, value)| checked(key.into(), value.map(Into::into)))
-            .collect::<Result<Vec<_>, _>>()?;
+        let batch = entries.into_iter().map(|(key, value)| checked(key.into(), value.map(Into::into))).collect::<Result<Vec<_>, _>>()?;
         let mut applier = self.applier()?;
         if let Some(before) = self.applied()
             && applied < before
         {
-            return Err(TreeError::Backwards {
-                applied: before,
-                given: applied,
-            });
+            return Err(TreeError::Backwards { applied: before, given: applied });
         }
         if self.is_full(&applier) {
             self.shared.wait_for_room()?;
@@ -161,9 +151,7 @@ impl Tree {
         for (key, value) in batch {
             applier.memtable.insert(entry(key, value, seqno));
         }
-        applier
-            .memtable
-            .insert(entry(APPLIED_KEY.into(), Some(applied.to_be_bytes().into()), seqno));
+        applier.memtable.insert(entry(APPLIED_KEY.into(), Some(applied.to_be_bytes().into()), seqno));
         // The counter is at least one above the batch; flushes and compactions may have taken numbers since, whose versions are then readable.
         self.shared.tracker.publish(self.shared.seqno.get(), applied);
 
@@ -200,9 +188,7 @@ impl Tree {
     pub fn verify(&self) -> Result<(), TreeError> {
         // Holding the version keeps its files, whatever compaction does.
         let version = guarded(&self.shared.dir, || Ok(self.shared.tree.current_version()))?;
-        version
-            .iter_tables()
-            .try_for_each(|table| manifest::check_whole_table(&table.path, table.checksum().into_u128()))
+        version.iter_tables().try_for_each(|table| manifest::check_whole_table(&table.path, table.checksum().into_u128()))
     }
 
     /// Flushes and ends. Dropping a tree ends without flushing: the log has what is missing.
@@ -212,11 +198,7 @@ impl Tree {
 
     /// Whoever panicked in the middle of a batch has left rows that the next publication would show.
     fn applier(&self) -> Result<MutexGuard<'_, Applier>, TreeError> {
-        let applier = self
-            .shared
-            .applier
-            .lock()
-            .map_err(|_| TreeError::Broken("a batch was left half written".to_owned()))?;
+        let applier = self.shared.applier.lock().map_err(|_| TreeError::Broken("a batch was left half written".to_owned()))?;
         self.shared.work().broken().map_or(Ok(applier), Err)
     }
 
@@ -227,9 +209,7 @@ impl Tree {
     fn seal(&self, applier: &mut Applier) -> Result<(), TreeError> {
         let Some(applied) = self.applied() else { return Ok(()) };
         let tree = &self.shared.tree;
-        let rotated = guarded(&self.shared.dir, || {
-            Ok(tree.rotate_memtable().map(|sealed| (sealed, tree.active_memtable())))
-        });
+        let rotated = guarded(&self.shared.dir, || Ok(tree.rotate_memtable().map(|sealed| (sealed, tree.active_memtable()))));
         let mut work = self.shared.work();
         match rotated {
             Ok(None) => Ok(()),

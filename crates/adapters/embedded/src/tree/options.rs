@@ -65,10 +65,7 @@ impl Options {
             .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
             .index_block_pinning_policy(PinningPolicy::new([true, false]))
             .filter_block_pinning_policy(PinningPolicy::new([true, false]))
-            .with_compaction_filter_factory(Some(Arc::new(Filters {
-                expiry: self.expiry.clone(),
-                stop: Arc::clone(stop),
-            })))
+            .with_compaction_filter_factory(Some(Arc::new(Filters { expiry: self.expiry.clone(), stop: Arc::clone(stop) })))
     }
 
     pub(super) fn strategy(&self) -> Arc<Leveled> {

@@ -26,11 +26,7 @@ pub(super) struct Orphans {
 
 impl Orphans {
     pub(super) fn new(tree: &lsm_tree::Tree) -> Self {
-        let orphans = Self {
-            writing: RwLock::default(),
-            known: Mutex::default(),
-            suspected: AtomicBool::new(false),
-        };
+        let orphans = Self { writing: RwLock::default(), known: Mutex::default(), suspected: AtomicBool::new(false) };
         orphans.learn(tree);
         orphans
     }
@@ -79,10 +75,7 @@ impl Orphans {
 
     fn learn(&self, tree: &lsm_tree::Tree) {
         let version = tree.current_version();
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(version.iter_tables().map(lsm_tree::Table::id));
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).extend(version.iter_tables().map(lsm_tree::Table::id));
     }
 }
 

@@ -49,16 +49,10 @@ impl Snapshot {
         };
         let end = bounds.end_bound().cloned();
         if is_empty(start, end) {
-            return Ok(Rows {
-                shared: Arc::clone(&self.shared),
-                rows: Box::new(std::iter::empty()),
-            });
+            return Ok(Rows { shared: Arc::clone(&self.shared), rows: Box::new(std::iter::empty()) });
         }
         let rows = self.read(|tree, seqno| Ok(tree.range::<&[u8], _>((start, end), seqno, None)))?;
-        Ok(Rows {
-            shared: Arc::clone(&self.shared),
-            rows,
-        })
+        Ok(Rows { shared: Arc::clone(&self.shared), rows })
     }
 
     pub fn prefix(&self, prefix: &[u8]) -> Result<Rows, TreeError> {
@@ -74,11 +68,7 @@ impl Snapshot {
             return Err(TreeError::SnapshotExpired);
         }
         let result = guarded(&self.shared.dir, || call(&self.shared.tree, self.seqno));
-        if result.is_err() && self.is_expired() {
-            Err(TreeError::SnapshotExpired)
-        } else {
-            result
-        }
+        if result.is_err() && self.is_expired() { Err(TreeError::SnapshotExpired) } else { result }
     }
 
     fn is_expired(&self) -> bool {
@@ -141,14 +131,7 @@ struct Open {
 
 impl Tracker {
     pub(super) fn new(seqno: SeqNo, applied: Option<u64>) -> Self {
-        Self {
-            state: Mutex::new(Published {
-                seqno,
-                applied,
-                open: BTreeMap::new(),
-            }),
-            expired_below: AtomicU64::new(0),
-        }
+        Self { state: Mutex::new(Published { seqno, applied, open: BTreeMap::new() }), expired_below: AtomicU64::new(0) }
     }
 
     /// Lets new snapshots see everything below a sequence number.
@@ -176,10 +159,7 @@ impl Tracker {
     fn open(&self) -> (SeqNo, Option<u64>) {
         let mut state = self.state();
         let (seqno, applied) = (state.seqno, state.applied);
-        let open = state.open.entry(seqno).or_insert_with(|| Open {
-            count: 0,
-            newest: Instant::now(),
-        });
+        let open = state.open.entry(seqno).or_insert_with(|| Open { count: 0, newest: Instant::now() });
         open.count += 1;
         open.newest = Instant::now();
         (seqno, applied)

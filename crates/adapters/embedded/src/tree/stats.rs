@@ -42,13 +42,6 @@ impl Tree {
         let work = self.shared.work();
         let sealed_bytes = work.sealed.iter().map(|sealed| sealed.memtable.size()).sum();
         let common = stats.unwrap_or_default();
-        Stats {
-            sealed: work.sealed.len(),
-            sealed_bytes,
-            l0_runs: work.l0_runs,
-            snapshots,
-            failure: work.failure(),
-            ..common
-        }
+        Stats { sealed: work.sealed.len(), sealed_bytes, l0_runs: work.l0_runs, snapshots, failure: work.failure(), ..common }
     }
 }

@@ -46,12 +46,7 @@ pub(super) struct Sealed {
 
 impl Work {
     pub(super) fn new(flushed: Option<u64>, l0_runs: usize) -> Self {
-        Self {
-            flushed,
-            l0_runs,
-            compaction_due: true,
-            ..Self::default()
-        }
+        Self { flushed, l0_runs, compaction_due: true, ..Self::default() }
     }
 
     pub(super) fn has_room(&self, options: &Options) -> bool {
@@ -60,24 +55,16 @@ impl Work {
 
     /// How many times as long as it took a batch should be made to take longer.
     pub(super) fn slowdown(&self) -> u32 {
-        u32::try_from(self.l0_runs.saturating_sub(L0_RUNS_SLOW))
-            .unwrap_or(u32::MAX)
-            .div_ceil(2)
+        u32::try_from(self.l0_runs.saturating_sub(L0_RUNS_SLOW)).unwrap_or(u32::MAX).div_ceil(2)
     }
 
     pub(super) fn broken(&self) -> Option<TreeError> {
         let failures = [&self.flush_failure, &self.compaction_failure];
-        failures
-            .into_iter()
-            .flatten()
-            .find(|failure| matches!(failure, TreeError::Broken(_)))
-            .cloned()
+        failures.into_iter().flatten().find(|failure| matches!(failure, TreeError::Broken(_))).cloned()
     }
 
     pub(super) fn failure(&self) -> Option<TreeError> {
-        self.broken()
-            .or_else(|| self.flush_failure.clone())
-            .or_else(|| self.compaction_failure.clone())
+        self.broken().or_else(|| self.flush_failure.clone()).or_else(|| self.compaction_failure.clone())
     }
 }
 
@@ -95,9 +82,7 @@ impl Shared {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(work
-                    .failure()
-                    .unwrap_or_else(|| TreeError::Unavailable("flushing and compaction are behind".to_owned())));
+                return Err(work.failure().unwrap_or_else(|| TreeError::Unavailable("flushing and compaction are behind".to_owned())));
             }
             work = self.wait(work, left);
         }
@@ -171,11 +156,7 @@ impl Shared {
     }
 
     pub(super) fn free_memtables(&self) {
-        let unused: Vec<_> = self
-            .work()
-            .retired
-            .extract_if(.., |memtable| Arc::strong_count(memtable) == 1)
-            .collect();
+        let unused: Vec<_> = self.work().retired.extract_if(.., |memtable| Arc::strong_count(memtable) == 1).collect();
         drop(unused);
     }
 }

@@ -17,9 +17,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>
         thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))
     };
     let flusher = spawn("state-flush", run_flusher)?;
-    spawn("state-compact", run_compactor)
-        .map(|compactor| vec![flusher, compactor])
-        .inspect_err(|_| shared.stop())
+    spawn("state-compact", run_compactor).map(|compactor| vec![flusher, compactor]).inspect_err(|_| shared.stop())
 }
 
 fn run_flusher(shared: &Shared) {

@@ -70,7 +70,22 @@ pub fn same(left: &State, right: &State) -> Result<(), TestCaseError> {
         ($($table:ident),*) => { [$((stringify!($table), left.$table != right.$table)),*] };
     }
     let tables = differing!(
-        heads, messages, edits, index, deleted, hidden, reactions, inbox, members, blocks, standings, feed, dedup, outcomes, parked, checkpoints
+        heads,
+        messages,
+        edits,
+        index,
+        deleted,
+        hidden,
+        reactions,
+        inbox,
+        members,
+        blocks,
+        standings,
+        feed,
+        dedup,
+        outcomes,
+        parked,
+        checkpoints
     );
     let differing: Vec<&str> = tables.into_iter().filter(|(_, differs)| *differs).map(|(table, _)| table).collect();
     if differing.is_empty() && left == right { Ok(()) } else { Err(TestCaseError::fail(format!("these tables differ: {differing:?}"))) }

@@ -78,7 +78,9 @@ impl Script {
             Act::Edit(target, says) => Body::Edit(Edit { conversation, target: at(*target), content: content(*says) }),
             Act::Delete(target) => Body::Delete(Delete { conversation, target: at(*target) }),
             Act::Hide(target) => Body::Hide(Hide { conversation, target: at(*target) }),
-            Act::React { target, emoji, on } => Body::React(React { conversation, target: at(*target), emoji: self::emoji(*emoji), on: *on }),
+            Act::React { target, emoji, on } => {
+                Body::React(React { conversation, target: at(*target), emoji: self::emoji(*emoji), on: *on })
+            }
             Act::Read(target) => Body::Read(Read { conversation, up_to: self.mark(*target, conversation) }),
             Act::Visibility(change) => Body::Visibility(Visibility { conversation, change: *change }),
             Act::Block(on) => Body::Block(Block { pair: pair.clone(), on: *on }),

@@ -95,14 +95,7 @@ async fn concurrent_senders_get_positions_of_their_own_over_many_rolls() {
         }
     }
     log.close();
-    let (log, recovered) = Log::open(
-        dir.path(),
-        Options {
-            verify: Verify::All,
-            ..small()
-        },
-    )
-    .unwrap();
+    let (log, recovered) = Log::open(dir.path(), Options { verify: Verify::All, ..small() }).unwrap();
     assert_eq!(recovered.torn, None);
     assert_eq!(read(&log, 0).unwrap(), expected);
 }
@@ -113,10 +106,7 @@ async fn time_never_goes_backwards_even_if_the_clock_does() {
     let now = Arc::new(AtomicU64::new(0));
     let options = || {
         let now = Arc::clone(&now);
-        Options {
-            clock: Arc::new(move || now.load(Ordering::Relaxed)),
-            ..small()
-        }
+        Options { clock: Arc::new(move || now.load(Ordering::Relaxed)), ..small() }
     };
     let mut times = Vec::new();
     for clock_ms in [1000, 900, 1100, 50, 0] {
@@ -145,26 +135,16 @@ async fn a_payload_above_the_limit_is_refused_and_nothing_is_written() {
     let (log, _) = open(dir.path());
     assert_eq!(log.append(vec![1; 129]).await, Err(AppendError::TooLarge));
     assert_eq!(log.append(vec![1; 128]).await.map(|appended| appended.position), Ok(0));
-    assert_eq!(
-        log.append(Bytes::new()).await.map(|appended| appended.position),
-        Ok(1),
-        "an empty one is a record, too"
-    );
+    assert_eq!(log.append(Bytes::new()).await.map(|appended| appended.position), Ok(1), "an empty one is a record, too");
     assert_eq!(log.tail(1).unwrap().try_next(ALL).unwrap()[0].payload, Bytes::new());
 }
 
 #[test]
 fn options_that_do_not_fit_together_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let too_small = Options {
-        segment_bytes: 100,
-        ..small()
-    };
+    let too_small = Options { segment_bytes: 100, ..small() };
     assert!(matches!(refusal(dir.path(), too_small), LogError::Options(_)));
-    let too_large = Options {
-        segment_bytes: u32::MAX,
-        ..small()
-    };
+    let too_large = Options { segment_bytes: u32::MAX, ..small() };
     assert!(matches!(refusal(dir.path(), too_large), LogError::Options(_)));
 }
 
@@ -182,31 +162,16 @@ async fn the_epoch_is_given_to_a_new_log_and_read_back() {
 async fn an_empty_segment_that_is_too_small_for_new_options_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     write_log(dir.path(), &[&[&["a", "b"]], &[]]);
-    let larger = || Options {
-        segment_bytes: 4096,
-        payload_bytes_max: 1024,
-        ..small()
-    };
+    let larger = || Options { segment_bytes: 4096, payload_bytes_max: 1024, ..small() };
     let (log, _) = Log::open(dir.path(), larger()).unwrap();
     let payload = "x".repeat(1024);
     append(&log, vec![&payload; 10]).await;
     let segments = log.segments();
     drop(log);
-    let (log, _) = Log::open(
-        dir.path(),
-        Options {
-            verify: Verify::All,
-            ..larger()
-        },
-    )
-    .unwrap();
+    let (log, _) = Log::open(dir.path(), Options { verify: Verify::All, ..larger() }).unwrap();
     assert_eq!(read(&log, 0).unwrap().len(), 12);
     assert_eq!(log.segments(), segments);
-    let bounds: Vec<_> = log
-        .segments()
-        .iter()
-        .map(|segment| (segment.base, segment.end, segment.bytes))
-        .collect();
+    let bounds: Vec<_> = log.segments().iter().map(|segment| (segment.base, segment.end, segment.bytes)).collect();
     assert_eq!(bounds, [(0, 2, SEGMENT), (2, 5, 4096), (5, 8, 4096), (8, 11, 4096), (11, 12, 4096)]);
 }
 

@@ -14,10 +14,7 @@ fn write_groups(dir: &Path) {
 }
 
 fn verify_all() -> Options {
-    Options {
-        verify: Verify::All,
-        ..small()
-    }
+    Options { verify: Verify::All, ..small() }
 }
 
 /// Opens and reads everything. What is refused names file and offset; what is read is a prefix that ends in the last group at the earliest.
@@ -70,11 +67,7 @@ fn zeros_over_synced_records_are_refused() {
             let range = offset_of(start, TEXTS[0])..offset_of(end, TEXTS[0]);
             change(&segment::path_of(dir.path(), base), |bytes| bytes[range.clone()].fill(0));
             for options in [small(), verify_all()] {
-                assert!(refused_or_cut_in_the_last_group(
-                    dir.path(),
-                    options,
-                    &format!("{range:?} of segment {base}")
-                ));
+                assert!(refused_or_cut_in_the_last_group(dir.path(), options, &format!("{range:?} of segment {base}")));
             }
         }
     }
@@ -90,10 +83,7 @@ fn the_refusal_names_file_offset_and_position() {
     let error = refusal(dir.path(), small());
     assert!(matches!(&error, LogError::Corrupt { file, offset, what: Damage::Record(9) } if *file == damaged && *offset == at as u64));
     let text = error.to_string();
-    assert!(
-        text.contains("00000000000000000008.log at byte 88") && text.contains("restore"),
-        "{text}"
-    );
+    assert!(text.contains("00000000000000000008.log at byte 88") && text.contains("restore"), "{text}");
 }
 
 #[test]
@@ -115,16 +105,7 @@ fn a_truncated_or_grown_file_is_refused() {
             write_groups(dir.path());
             change(&segment::path_of(dir.path(), base), |bytes| bytes.resize(length, 0));
             let error = refusal(dir.path(), small());
-            assert!(
-                matches!(
-                    error,
-                    LogError::Corrupt {
-                        what: Damage::Length(512) | Damage::Header,
-                        ..
-                    }
-                ),
-                "{length}: {error}"
-            );
+            assert!(matches!(error, LogError::Corrupt { what: Damage::Length(512) | Damage::Header, .. }), "{length}: {error}");
         }
     }
 }
@@ -134,10 +115,7 @@ fn a_missing_segment_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_groups(dir.path());
     fs::remove_file(segment::path_of(dir.path(), 4)).unwrap();
-    assert!(matches!(
-        refusal(dir.path(), small()),
-        LogError::Corrupt { what: Damage::Gap(4), .. }
-    ));
+    assert!(matches!(refusal(dir.path(), small()), LogError::Corrupt { what: Damage::Gap(4), .. }));
 }
 
 #[test]
@@ -156,26 +134,11 @@ fn a_segment_under_another_name_or_of_another_log_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_groups(dir.path());
     fs::rename(segment::path_of(dir.path(), 8), segment::path_of(dir.path(), 9)).unwrap();
-    assert!(matches!(
-        refusal(dir.path(), small()),
-        LogError::Corrupt { what: Damage::Base(8), .. }
-    ));
+    assert!(matches!(refusal(dir.path(), small()), LogError::Corrupt { what: Damage::Base(8), .. }));
 
-    let header = SegmentHeader {
-        epoch: 2,
-        bytes: SEGMENT,
-        base: 9,
-        previous: 4,
-        floor_ms: 0,
-        salt: SALT + 1,
-    };
-    change(&segment::path_of(dir.path(), 9), |bytes| {
-        bytes[..SEGMENT_HEADER_BYTES].copy_from_slice(&header.encode())
-    });
-    assert!(matches!(
-        refusal(dir.path(), small()),
-        LogError::Corrupt { what: Damage::Foreign, .. }
-    ));
+    let header = SegmentHeader { epoch: 2, bytes: SEGMENT, base: 9, previous: 4, floor_ms: 0, salt: SALT + 1 };
+    change(&segment::path_of(dir.path(), 9), |bytes| bytes[..SEGMENT_HEADER_BYTES].copy_from_slice(&header.encode()));
+    assert!(matches!(refusal(dir.path(), small()), LogError::Corrupt { what: Damage::Foreign, .. }));
 }
 
 #[test]
@@ -195,10 +158,7 @@ fn damage_in_a_closed_segment_is_found_when_it_is_read() {
     change(&damaged, |bytes| bytes[offset_of(1, TEXTS[0]) + 33] ^= 1);
     let (log, _) = open(dir.path());
     let mut tail = log.tail(0).unwrap();
-    let one = ReadLimit {
-        records: 1,
-        payload_bytes: 1,
-    };
+    let one = ReadLimit { records: 1, payload_bytes: 1 };
     for text in &TEXTS[..5] {
         assert_eq!(texts(&tail.try_next(one).unwrap()), [*text]);
     }
@@ -217,14 +177,10 @@ fn a_valid_record_in_the_wrong_place_is_damage() {
     let (first, second, end) = (offset_of(0, TEXTS[0]), offset_of(1, TEXTS[0]), offset_of(2, TEXTS[0]));
     let swap = |base| {
         write_groups(dir.path());
-        change(&segment::path_of(dir.path(), base), |bytes| {
-            bytes[first..end].rotate_left(second - first)
-        });
+        change(&segment::path_of(dir.path(), base), |bytes| bytes[first..end].rotate_left(second - first));
     };
     let names = |error: LogError, position: u64| {
-        let LogError::Corrupt { offset, what, .. } = error else {
-            panic!("{error}")
-        };
+        let LogError::Corrupt { offset, what, .. } = error else { panic!("{error}") };
         assert_eq!((offset, what), (first as u64, Damage::Record(position)));
     };
     swap(8);

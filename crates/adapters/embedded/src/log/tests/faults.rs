@@ -97,17 +97,11 @@ async fn a_write_that_finds_no_room_is_cut_back_and_its_positions_are_given_anew
     assert_eq!(log.append("refused, and longer than the others").await, Err(AppendError::Full));
     assert_eq!(log.durable(), 1);
     let bytes = fs::read(segment::path_of(dir.path(), 0)).unwrap();
-    assert!(
-        bytes[offset_of(1, "first")..].iter().all(|&byte| byte == 0),
-        "nothing is left of it"
-    );
+    assert!(bytes[offset_of(1, "first")..].iter().all(|&byte| byte == 0), "nothing is left of it");
     assert_eq!(log.append("second").await.unwrap().position, 1);
     drop(log);
     let (log, recovered) = open(dir.path());
-    assert_eq!(
-        (read(&log, 0).unwrap(), recovered.torn),
-        (vec!["first".into(), "second".into()], None)
-    );
+    assert_eq!((read(&log, 0).unwrap(), recovered.torn), (vec!["first".into(), "second".into()], None));
 }
 
 #[tokio::test]
@@ -125,19 +119,12 @@ async fn a_write_that_cannot_even_be_cut_back_has_an_unknown_outcome() {
     append(&log, ["first"]).await;
     full.store(true, Ordering::Relaxed);
     assert_eq!(log.append("unknown").await, Err(AppendError::Unknown));
-    assert_eq!(
-        log.append("refused").await,
-        Err(AppendError::Full),
-        "nothing of this one was written"
-    );
+    assert_eq!(log.append("refused").await, Err(AppendError::Full), "nothing of this one was written");
     full.store(false, Ordering::Relaxed);
     assert_eq!(log.append("second").await.unwrap().position, 1);
     drop(log);
     let (log, recovered) = open(dir.path());
-    assert_eq!(
-        (read(&log, 0).unwrap(), recovered.torn),
-        (vec!["first".into(), "second".into()], None)
-    );
+    assert_eq!((read(&log, 0).unwrap(), recovered.torn), (vec!["first".into(), "second".into()], None));
 }
 
 #[tokio::test]
@@ -158,11 +145,7 @@ async fn failure_breaks_the_log(failing: Op, fate: Fate) {
     let options = with_disk({
         let fail_next = Arc::clone(&fail_next);
         move |op, path| {
-            if op == failing && is_segment(path) && fail_next.swap(false, Ordering::Relaxed) {
-                fate
-            } else {
-                Fate::Pass
-            }
+            if op == failing && is_segment(path) && fail_next.swap(false, Ordering::Relaxed) { fate } else { Fate::Pass }
         }
     });
     let (log, _) = Log::open(dir.path(), options).unwrap();
@@ -189,11 +172,7 @@ async fn a_new_segment_that_cannot_be_made_durable_breaks_the_log_but_not_what_i
         let syncs = AtomicU8::new(0);
         let options = with_disk(move |op, path| {
             let counts = op == failing && !is_segment(path);
-            if counts && syncs.fetch_add(1, Ordering::Relaxed) == nth {
-                Fate::Fail(io::ErrorKind::Other)
-            } else {
-                Fate::Pass
-            }
+            if counts && syncs.fetch_add(1, Ordering::Relaxed) == nth { Fate::Fail(io::ErrorKind::Other) } else { Fate::Pass }
         });
         let (log, _) = Log::open(dir.path(), options).unwrap();
         let mut kept = Vec::new();
@@ -211,16 +190,7 @@ async fn a_new_segment_that_cannot_be_made_durable_breaks_the_log_but_not_what_i
 async fn opening_fails_if_the_end_cannot_be_settled() {
     let dir = tempfile::tempdir().unwrap();
     write_log(dir.path(), &[&[&["a"]]]);
-    let error = refusal(
-        dir.path(),
-        with_disk(|op, _| {
-            if op == Op::Sync {
-                Fate::Fail(io::ErrorKind::Other)
-            } else {
-                Fate::Pass
-            }
-        }),
-    );
+    let error = refusal(dir.path(), with_disk(|op, _| if op == Op::Sync { Fate::Fail(io::ErrorKind::Other) } else { Fate::Pass }));
     assert!(matches!(error, LogError::Io { .. }), "{error}");
 }
 
@@ -231,11 +201,7 @@ async fn a_trim_that_fails_can_be_repeated() {
     let options = with_disk({
         let failing = Arc::clone(&failing);
         move |op, _| {
-            if op == Op::SyncDir && failing.load(Ordering::Relaxed) {
-                Fate::Fail(io::ErrorKind::Other)
-            } else {
-                Fate::Pass
-            }
+            if op == Op::SyncDir && failing.load(Ordering::Relaxed) { Fate::Fail(io::ErrorKind::Other) } else { Fate::Pass }
         }
     });
     let (log, _) = Log::open(dir.path(), options).unwrap();
@@ -268,14 +234,7 @@ async fn opening_writes_and_syncs_the_last_group_again() {
 #[tokio::test]
 async fn nobody_waits_for_a_writer_that_is_gone() {
     let dir = tempfile::tempdir().unwrap();
-    let (log, _) = Log::open(
-        dir.path(),
-        Options {
-            clock: Arc::new(|| panic!("the clock fails in this test")),
-            ..small()
-        },
-    )
-    .unwrap();
+    let (log, _) = Log::open(dir.path(), Options { clock: Arc::new(|| panic!("the clock fails in this test")), ..small() }).unwrap();
     assert_eq!(log.append("x").await, Err(AppendError::Unknown));
     let later = log.append("y").await;
     assert!(matches!(later, Err(AppendError::Closed | AppendError::Unknown)), "{later:?}");

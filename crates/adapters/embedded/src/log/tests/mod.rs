@@ -19,10 +19,7 @@ use super::{Backing, Log, LogError, Options, ReadLimit, Record, Recovered};
 
 const SALT: u32 = 0x5a17;
 const SEGMENT: u32 = 512;
-const ALL: ReadLimit = ReadLimit {
-    records: usize::MAX,
-    payload_bytes: usize::MAX,
-};
+const ALL: ReadLimit = ReadLimit { records: usize::MAX, payload_bytes: usize::MAX };
 
 /// Segments for about ten small records, on a disk that never fails.
 fn small() -> Options {
@@ -51,10 +48,7 @@ fn read(log: &Log, from: u64) -> Result<Vec<String>, LogError> {
 }
 
 fn texts(records: &[Record]) -> Vec<String> {
-    records
-        .iter()
-        .map(|record| String::from_utf8(record.payload.to_vec()).expect("text"))
-        .collect()
+    records.iter().map(|record| String::from_utf8(record.payload.to_vec()).expect("text")).collect()
 }
 
 /// A log's folder, made byte by byte: the groups of each segment, payload by payload.
@@ -62,28 +56,12 @@ fn write_log(dir: &Path, segments: &[&[&[&str]]]) {
     let (mut position, mut previous) = (0, 0);
     for groups in segments {
         let base = position;
-        let header = SegmentHeader {
-            epoch: 2,
-            bytes: SEGMENT,
-            base,
-            previous,
-            floor_ms: base,
-            salt: SALT,
-        };
+        let header = SegmentHeader { epoch: 2, bytes: SEGMENT, base, previous, floor_ms: base, salt: SALT };
         let mut bytes = header.encode().to_vec();
         for group in groups.iter() {
             let first = position;
             for payload in group.iter() {
-                record::encode(
-                    &mut bytes,
-                    SALT,
-                    Head {
-                        position,
-                        group: first,
-                        time_ms: position,
-                    },
-                    payload.as_bytes(),
-                );
+                record::encode(&mut bytes, SALT, Head { position, group: first, time_ms: position }, payload.as_bytes());
                 position += 1;
             }
         }
@@ -101,12 +79,7 @@ fn offset_of(n: usize, payload: &str) -> usize {
 
 /// Writes a file in place: some file systems sync one that is truncated first, which is slow.
 fn put(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .expect("opens");
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).expect("opens");
     file.set_len(bytes.as_ref().len() as u64).expect("sets the length");
     file.write_all_at(bytes.as_ref(), 0).expect("writes");
 }
@@ -160,14 +133,6 @@ impl<F: Fn(Op, &Path) -> Fate + Send + Sync> Disk for TestDisk<F> {
 }
 
 fn with_disk(judge: impl Fn(Op, &Path) -> Fate + Send + Sync + 'static) -> Options {
-    let backing = Backing {
-        disk: Arc::new(TestDisk(judge)),
-        prepare_retry: Duration::from_millis(5),
-    };
-    Options {
-        segment_bytes: SEGMENT,
-        payload_bytes_max: 128,
-        backing,
-        ..Options::default()
-    }
+    let backing = Backing { disk: Arc::new(TestDisk(judge)), prepare_retry: Duration::from_millis(5) };
+    Options { segment_bytes: SEGMENT, payload_bytes_max: 128, backing, ..Options::default() }
 }

@@ -5,10 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::super::*;
 use super::*;
 
-const SOME: ReadLimit = ReadLimit {
-    records: 7,
-    payload_bytes: 1000,
-};
+const SOME: ReadLimit = ReadLimit { records: 7, payload_bytes: 1000 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn live_tails_see_every_record_once_and_in_order_across_rolls_and_trims() {
@@ -58,11 +55,7 @@ async fn a_tail_waits_at_the_end_and_wakes_for_what_comes() {
     assert_eq!(texts(&records.unwrap()), ["a"]);
     log.append("b").await.unwrap();
     log.close();
-    assert_eq!(
-        texts(&tail.next(ALL).await.unwrap()),
-        ["b"],
-        "what is there is read after closing, too"
-    );
+    assert_eq!(texts(&tail.next(ALL).await.unwrap()), ["b"], "what is there is read after closing, too");
     assert!(matches!(tail.next(ALL).await, Err(LogError::Closed)));
 }
 
@@ -77,37 +70,9 @@ async fn a_tail_begins_anywhere_and_takes_no_more_than_asked_for() {
     }
     let mut tail = log.tail(3).unwrap();
     let taken = |records: Vec<Record>| records.len();
-    assert_eq!(
-        taken(
-            tail.try_next(ReadLimit {
-                records: 20,
-                payload_bytes: 1000
-            })
-            .unwrap()
-        ),
-        20
-    );
-    assert_eq!(
-        taken(
-            tail.try_next(ReadLimit {
-                records: 20,
-                payload_bytes: 27
-            })
-            .unwrap()
-        ),
-        3
-    );
-    assert_eq!(
-        taken(
-            tail.try_next(ReadLimit {
-                records: 0,
-                payload_bytes: 0
-            })
-            .unwrap()
-        ),
-        1,
-        "at least one"
-    );
+    assert_eq!(taken(tail.try_next(ReadLimit { records: 20, payload_bytes: 1000 }).unwrap()), 20);
+    assert_eq!(taken(tail.try_next(ReadLimit { records: 20, payload_bytes: 27 }).unwrap()), 3);
+    assert_eq!(taken(tail.try_next(ReadLimit { records: 0, payload_bytes: 0 }).unwrap()), 1, "at least one");
     assert_eq!(texts(&tail.try_next(ALL).unwrap()), all[27..]);
     assert!(matches!(log.tail(41).err(), Some(LogError::Ahead { from: 41, next: 40 })));
 }
@@ -115,52 +80,23 @@ async fn a_tail_begins_anywhere_and_takes_no_more_than_asked_for() {
 #[tokio::test]
 async fn records_larger_than_a_chunk_are_read_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let (log, _) = Log::open(
-        dir.path(),
-        Options {
-            segment_bytes: 4 * 1024 * 1024,
-            ..Options::default()
-        },
-    )
-    .unwrap();
-    let payloads: Vec<_> = (0..6_u8)
-        .map(|n| Bytes::from(vec![n; if n % 2 == 0 { PAYLOAD_BYTES_MAX } else { 100_000 }]))
-        .collect();
+    let (log, _) = Log::open(dir.path(), Options { segment_bytes: 4 * 1024 * 1024, ..Options::default() }).unwrap();
+    let payloads: Vec<_> = (0..6_u8).map(|n| Bytes::from(vec![n; if n % 2 == 0 { PAYLOAD_BYTES_MAX } else { 100_000 }])).collect();
     for payload in &payloads {
         log.append(payload.clone()).await.unwrap();
     }
-    let read: Vec<_> = log
-        .tail(0)
-        .unwrap()
-        .try_next(ALL)
-        .unwrap()
-        .into_iter()
-        .map(|record| record.payload)
-        .collect();
+    let read: Vec<_> = log.tail(0).unwrap().try_next(ALL).unwrap().into_iter().map(|record| record.payload).collect();
     assert_eq!(read, payloads);
 }
 
 #[tokio::test]
 async fn trimming_deletes_only_closed_segments_that_lie_wholly_below() {
     let dir = tempfile::tempdir().unwrap();
-    let (log, _) = Log::open(
-        dir.path(),
-        Options {
-            clock: Arc::new(|| 77),
-            ..small()
-        },
-    )
-    .unwrap();
+    let (log, _) = Log::open(dir.path(), Options { clock: Arc::new(|| 77), ..small() }).unwrap();
     append(&log, vec!["payload0"; 25]).await;
     let segments = log.segments();
-    let listed: Vec<_> = segments
-        .iter()
-        .map(|segment| (segment.base, segment.end, segment.bytes, segment.closed_ms))
-        .collect();
-    assert_eq!(
-        listed,
-        [(0, 11, SEGMENT, Some(77)), (11, 22, SEGMENT, Some(77)), (22, 25, SEGMENT, None)]
-    );
+    let listed: Vec<_> = segments.iter().map(|segment| (segment.base, segment.end, segment.bytes, segment.closed_ms)).collect();
+    assert_eq!(listed, [(0, 11, SEGMENT, Some(77)), (11, 22, SEGMENT, Some(77)), (22, 25, SEGMENT, None)]);
 
     let mut slow = log.tail(0).unwrap();
     slow.try_next(SOME).unwrap();

@@ -109,16 +109,7 @@ async fn a_torn_first_group_of_a_segment_leaves_it_empty() {
 async fn a_payload_that_imitates_a_later_record_does_not_make_a_torn_tail_look_like_damage() {
     let dir = tempfile::tempdir().unwrap();
     let mut imitation = Vec::new();
-    record::encode(
-        &mut imitation,
-        0,
-        Head {
-            position: 1000,
-            group: 1000,
-            time_ms: 1,
-        },
-        b"x",
-    );
+    record::encode(&mut imitation, 0, Head { position: 1000, group: 1000, time_ms: 1 }, b"x");
     let (log, _) = open(dir.path());
     log.append(imitation).await.unwrap();
     drop(log);

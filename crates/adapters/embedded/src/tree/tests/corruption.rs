@@ -17,14 +17,7 @@ struct Sample {
 impl Sample {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let tree = Tree::open(
-            dir.path(),
-            Options {
-                memtable_bytes: 64 << 10,
-                ..small()
-            },
-        )
-        .unwrap();
+        let tree = Tree::open(dir.path(), Options { memtable_bytes: 64 << 10, ..small() }).unwrap();
         let mut last = 100;
         (1..=last).for_each(|number| apply(&tree, number));
         while !(matches!(tree.stats().l0_runs, 1..=2) && tree.stats().levels[6] > 0) {
@@ -36,20 +29,10 @@ impl Sample {
         tree.close().unwrap();
         // Opening removes what compactions have replaced.
         drop(Tree::open(dir.path(), small()).unwrap());
-        let files = |dir: PathBuf| {
-            fs::read_dir(dir)
-                .unwrap()
-                .map(|entry| entry.unwrap().path())
-                .filter(|path| path.is_file())
-        };
+        let files = |dir: PathBuf| fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
         let files: Vec<_> = files(dir.path().to_path_buf()).chain(files(dir.path().join("tables"))).collect();
         assert!(files.len() >= 4, "{files:?}");
-        Self {
-            dir,
-            files,
-            last,
-            rows: model(last),
-        }
+        Self { dir, files, last, rows: model(last) }
     }
 
     /// Opens and reads everything. `Ok` only with the right rows.
@@ -77,11 +60,7 @@ impl Sample {
         }
         fs::write(&path, bytes).unwrap();
         let tree = self.read_back(copy.path())?;
-        assert!(
-            matches!(tree.verify(), Err(TreeError::Corrupt { .. })),
-            "{} is damaged and nobody notices",
-            file.display()
-        );
+        assert!(matches!(tree.verify(), Err(TreeError::Corrupt { .. })), "{} is damaged and nobody notices", file.display());
         Ok(())
     }
 }
@@ -122,9 +101,7 @@ fn zeroes_or_a_cut_give_an_error_or_the_right_rows() {
         for offset in offsets(length, 4_001).step_by(11) {
             let end = (offset + 512).min(length);
             let _ = sample.damaged(file, |bytes| bytes[offset..end].fill(0));
-            sample
-                .damaged(file, |bytes| bytes.truncate(offset))
-                .expect_err(&format!("{name} cut at {offset}"));
+            sample.damaged(file, |bytes| bytes.truncate(offset)).expect_err(&format!("{name} cut at {offset}"));
         }
         sample.damaged(file, |bytes| bytes.push(0)).expect_err("a byte too many");
     }
@@ -156,9 +133,7 @@ fn damage_in_an_open_tree_is_an_error_for_readers_and_stops_no_writer() {
         bytes[60..end].fill(0x55);
         fs::write(file, bytes).unwrap();
     }
-    let Err(TreeError::Corrupt { path, .. }) = tree.verify() else {
-        panic!("the damage goes unnoticed")
-    };
+    let Err(TreeError::Corrupt { path, .. }) = tree.verify() else { panic!("the damage goes unnoticed") };
     assert!(sample.files.contains(&path));
     assert!(matches!(read_all(&tree.snapshot()), Err(TreeError::Corrupt { .. })));
     for number in sample.last + 1..sample.last + 20 {

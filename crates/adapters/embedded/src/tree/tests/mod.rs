@@ -32,26 +32,18 @@ fn batch(number: u64) -> Batch {
     let mut random = StdRng::seed_from_u64(number);
     let mut batch = Batch::new();
     for row in 0..random.random_range(0..20u64) {
-        batch.insert(
-            format!("new/{number:06}/{row:02}").into_bytes(),
-            Some(vec![row as u8; random.random_range(0..200)]),
-        );
+        batch.insert(format!("new/{number:06}/{row:02}").into_bytes(), Some(vec![row as u8; random.random_range(0..200)]));
     }
     for _ in 0..5 {
         let key = format!("hot/{:03}", random.random_range(0..200u64)).into_bytes();
-        let value = random
-            .random_bool(0.8)
-            .then(|| format!("{number} {}", "x".repeat(random.random_range(0..300))).into_bytes());
+        let value = random.random_bool(0.8).then(|| format!("{number} {}", "x".repeat(random.random_range(0..300))).into_bytes());
         batch.insert(key, value);
     }
     if random.random_bool(0.02) {
         batch.insert(format!("large/{number:06}").into_bytes(), Some(vec![number as u8; 70_000]));
     }
     if number > 100 {
-        batch.insert(
-            format!("new/{:06}/{:02}", random.random_range(0..number), random.random_range(0..20u64)).into_bytes(),
-            None,
-        );
+        batch.insert(format!("new/{:06}/{:02}", random.random_range(0..number), random.random_range(0..20u64)).into_bytes(), None);
     }
     batch
 }
@@ -93,11 +85,7 @@ fn read_all(snapshot: &Snapshot) -> Result<Model, TreeError> {
 fn assert_content(snapshot: &Snapshot, expected: &Model) {
     let found = read_all(snapshot).expect("read");
     for (key, value) in expected {
-        assert!(
-            found.get(key) == Some(value),
-            "{} is missing or differs",
-            String::from_utf8_lossy(key)
-        );
+        assert!(found.get(key) == Some(value), "{} is missing or differs", String::from_utf8_lossy(key));
     }
     assert_eq!(found.len(), expected.len(), "there are rows too many");
 }

@@ -30,11 +30,7 @@ fn apply_until_refused(tree: &Tree, from: u64) -> (u64, TreeError) {
 #[test]
 fn apply_refuses_while_nothing_can_be_flushed_and_goes_on_afterwards() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options {
-        stall_max: STALL,
-        sealed_max: 2,
-        ..small()
-    };
+    let options = Options { stall_max: STALL, sealed_max: 2, ..small() };
     let tree = Tree::open(dir.path(), options.clone()).unwrap();
     (1..=50).for_each(|number| apply(&tree, number));
     let last = with_broken_disk(dir.path(), || {
@@ -48,10 +44,7 @@ fn apply_refuses_while_nothing_can_be_flushed_and_goes_on_afterwards() {
         // Nothing of the refused batch is there, all before it is, and the memory is bounded.
         assert_eq!(tree.applied(), Some(last));
         let stats = tree.stats();
-        assert!(
-            stats.sealed <= 2 && stats.memtable_bytes < 2 * options.memtable_bytes as u64 + 100_000,
-            "{stats:?}"
-        );
+        assert!(stats.sealed <= 2 && stats.memtable_bytes < 2 * options.memtable_bytes as u64 + 100_000, "{stats:?}");
         assert!(stats.failure.is_some());
         last
     });
@@ -88,14 +81,7 @@ fn apply_waits_for_a_flush_that_comes_in_time() {
 #[test]
 fn a_crash_while_nothing_can_be_flushed_loses_no_flushed_batch() {
     let dir = tempfile::tempdir().unwrap();
-    let tree = Tree::open(
-        dir.path(),
-        Options {
-            stall_max: STALL,
-            ..small()
-        },
-    )
-    .unwrap();
+    let tree = Tree::open(dir.path(), Options { stall_max: STALL, ..small() }).unwrap();
     (1..=50).for_each(|number| apply(&tree, number));
     tree.flush().unwrap();
     with_broken_disk(dir.path(), || {
@@ -110,14 +96,7 @@ fn a_crash_while_nothing_can_be_flushed_loses_no_flushed_batch() {
 #[test]
 fn tables_of_failed_flushes_are_removed_while_the_tree_is_open() {
     let dir = tempfile::tempdir().unwrap();
-    let tree = Tree::open(
-        dir.path(),
-        Options {
-            stall_max: STALL,
-            ..small()
-        },
-    )
-    .unwrap();
+    let tree = Tree::open(dir.path(), Options { stall_max: STALL, ..small() }).unwrap();
     (1..=300).for_each(|number| apply(&tree, number));
     tree.flush().unwrap();
     let snapshot = tree.snapshot();
@@ -127,9 +106,7 @@ fn tables_of_failed_flushes_are_removed_while_the_tree_is_open() {
         .map(|entry| entry.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap())
         .max()
         .unwrap();
-    let orphans: Vec<_> = (next + 1..next + 40)
-        .map(|id| dir.path().join("tables").join(id.to_string()))
-        .collect();
+    let orphans: Vec<_> = (next + 1..next + 40).map(|id| dir.path().join("tables").join(id.to_string())).collect();
     orphans.iter().for_each(|path| fs::write(path, b"half a table").unwrap());
     let mut number = 301;
     while number < 900 {
@@ -138,12 +115,7 @@ fn tables_of_failed_flushes_are_removed_while_the_tree_is_open() {
         }
     }
     tree.flush().unwrap();
-    assert!(
-        orphans
-            .iter()
-            .all(|path| fs::read(path).map_or(true, |bytes| bytes != b"half a table")),
-        "orphans are left"
-    );
+    assert!(orphans.iter().all(|path| fs::read(path).map_or(true, |bytes| bytes != b"half a table")), "orphans are left");
     assert_content(&snapshot, &model(300));
     assert_content(&tree.snapshot(), &model(number - 1));
     tree.verify().unwrap();
@@ -152,27 +124,13 @@ fn tables_of_failed_flushes_are_removed_while_the_tree_is_open() {
 #[test]
 fn dropping_a_tree_does_not_wait_for_a_long_compaction() {
     let dir = tempfile::tempdir().unwrap();
-    let tree = Tree::open(
-        dir.path(),
-        Options {
-            memtable_bytes: 4 << 20,
-            table_bytes: 64 << 20,
-            ..Options::default()
-        },
-    )
-    .unwrap();
+    let tree = Tree::open(dir.path(), Options { memtable_bytes: 4 << 20, table_bytes: 64 << 20, ..Options::default() }).unwrap();
     let mut number = 0;
     // Until level 0 is about to be merged.
     while tree.stats().l0_runs < 4 && number < 4_000 {
         number += 1;
-        let rows: Vec<_> = (0..200u64)
-            .map(|row| {
-                (
-                    (row * 7_919 + number).to_be_bytes().map(|byte| byte | 1).to_vec(),
-                    Some(vec![1; 100]),
-                )
-            })
-            .collect();
+        let rows: Vec<_> =
+            (0..200u64).map(|row| ((row * 7_919 + number).to_be_bytes().map(|byte| byte | 1).to_vec(), Some(vec![1; 100]))).collect();
         tree.apply(rows, number).unwrap();
     }
     let before = Instant::now();
@@ -188,15 +146,7 @@ fn a_full_disk_is_reported_and_left_as_soon_as_there_is_room() {
     let dir = tempfile::tempdir_in(disk).unwrap();
     let ballast = dir.path().join("ballast");
     fs::write(&ballast, vec![1; 12 << 20]).unwrap();
-    let tree = Tree::open(
-        &dir.path().join("state"),
-        Options {
-            memtable_bytes: 1 << 20,
-            stall_max: STALL,
-            ..small()
-        },
-    )
-    .unwrap();
+    let tree = Tree::open(&dir.path().join("state"), Options { memtable_bytes: 1 << 20, stall_max: STALL, ..small() }).unwrap();
     let random: Vec<u8> = (0..4_000).map(|n| (n * n % 251) as u8).collect();
     let row = |number: u64| [(format!("row/{number}").into_bytes(), Some(random.clone()))];
     let mut number = 1;
@@ -208,10 +158,7 @@ fn a_full_disk_is_reported_and_left_as_soon_as_there_is_room() {
     };
     assert!(matches!(error, TreeError::Full), "{error:?}");
     for other in 1..number {
-        assert_eq!(
-            tree.snapshot().get(format!("row/{other}").as_bytes()).unwrap().as_deref(),
-            Some(&random[..])
-        );
+        assert_eq!(tree.snapshot().get(format!("row/{other}").as_bytes()).unwrap().as_deref(), Some(&random[..]));
     }
     fs::remove_file(&ballast).unwrap();
     let until = number + 200;

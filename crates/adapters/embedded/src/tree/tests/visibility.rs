@@ -72,10 +72,7 @@ fn a_snapshot_keeps_its_version_through_flushes_and_compactions() {
             kept.remove(1);
         }
     }
-    assert!(
-        tree.stats().levels[1..].iter().any(|&tables| tables > 0),
-        "nothing was compacted meanwhile"
-    );
+    assert!(tree.stats().levels[1..].iter().any(|&tables| tables > 0), "nothing was compacted meanwhile");
     assert_content(&tree.snapshot(), &current);
     drop(tree);
     kept.iter().for_each(|(snapshot, expected)| assert_content(snapshot, expected));
@@ -105,14 +102,7 @@ fn versions_are_given_up_once_no_snapshot_needs_them() {
 #[test]
 fn an_old_snapshot_expires_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let tree = Tree::open(
-        dir.path(),
-        Options {
-            snapshot_max: Duration::from_millis(50),
-            ..small()
-        },
-    )
-    .unwrap();
+    let tree = Tree::open(dir.path(), Options { snapshot_max: Duration::from_millis(50), ..small() }).unwrap();
     apply(&tree, 1);
     let old = tree.snapshot();
     let mut rows = old.range(..).unwrap();
@@ -124,10 +114,7 @@ fn an_old_snapshot_expires_and_says_so() {
     }
     assert!(matches!(old.get(b"hot/001"), Err(TreeError::SnapshotExpired)));
     assert!(matches!(old.range(..).err(), Some(TreeError::SnapshotExpired)));
-    assert_eq!(
-        rows.by_ref().map(|row| row.unwrap().0.to_vec()).collect::<Vec<_>>(),
-        model(1).into_keys().collect::<Vec<_>>()
-    );
+    assert_eq!(rows.by_ref().map(|row| row.unwrap().0.to_vec()).collect::<Vec<_>>(), model(1).into_keys().collect::<Vec<_>>());
     assert_content(&tree.snapshot(), &model(4));
     assert_eq!(tree.stats().snapshots, 0);
 }
@@ -137,11 +124,7 @@ fn ranges_and_prefixes_give_the_same_rows_as_the_model() {
     let dir = tempfile::tempdir().unwrap();
     let tree = Tree::open(dir.path(), small()).unwrap();
     let mut random = StdRng::seed_from_u64(5);
-    let mut key = || {
-        (0..random.random_range(1..4))
-            .map(|_| [1, 2, 128, 254, 255][random.random_range(0..5)])
-            .collect::<Vec<u8>>()
-    };
+    let mut key = || (0..random.random_range(1..4)).map(|_| [1, 2, 128, 254, 255][random.random_range(0..5)]).collect::<Vec<u8>>();
     let mut expected = Model::new();
     for position in 0..300 {
         let (key, value) = (key(), vec![1; 500]);
@@ -153,24 +136,12 @@ fn ranges_and_prefixes_give_the_same_rows_as_the_model() {
     for _ in 0..300 {
         let (from, to, prefix) = (key(), key(), key());
         let expect = |inside: &dyn Fn(&[u8]) -> bool| expected.keys().filter(|key| inside(key)).cloned().collect::<Vec<_>>();
-        assert_eq!(
-            keys(snapshot.range(&from[..]..&to[..]).unwrap()),
-            expect(&|key| key >= &from[..] && key < &to[..])
-        );
-        assert_eq!(
-            keys(snapshot.range(&from[..]..=&to[..]).unwrap()),
-            expect(&|key| key >= &from[..] && key <= &to[..])
-        );
-        assert_eq!(
-            keys(snapshot.range((Bound::Excluded(&from[..]), Bound::Unbounded)).unwrap()),
-            expect(&|key| key > &from[..])
-        );
+        assert_eq!(keys(snapshot.range(&from[..]..&to[..]).unwrap()), expect(&|key| key >= &from[..] && key < &to[..]));
+        assert_eq!(keys(snapshot.range(&from[..]..=&to[..]).unwrap()), expect(&|key| key >= &from[..] && key <= &to[..]));
+        assert_eq!(keys(snapshot.range((Bound::Excluded(&from[..]), Bound::Unbounded)).unwrap()), expect(&|key| key > &from[..]));
         assert_eq!(keys(snapshot.prefix(&prefix).unwrap()), expect(&|key| key.starts_with(&prefix)));
     }
-    assert_eq!(
-        keys(snapshot.prefix(&[255]).unwrap()),
-        expected.keys().filter(|key| key[0] == 255).cloned().collect::<Vec<_>>()
-    );
+    assert_eq!(keys(snapshot.prefix(&[255]).unwrap()), expected.keys().filter(|key| key[0] == 255).cloned().collect::<Vec<_>>());
     assert_eq!(keys(snapshot.prefix(b"").unwrap()).len(), expected.len());
     assert_eq!(keys(snapshot.range(&[0][..]..&[0, 200][..]).unwrap()).len(), 0);
 }
@@ -185,10 +156,7 @@ fn keys_that_the_engine_or_we_reserve_are_refused_before_anything_is_written() {
     }
     assert_eq!(tree.applied(), None);
     tree.apply([(vec![1; 65_535], Some(vec![9; 300_000]))], 1).unwrap();
-    assert!(matches!(
-        tree.apply([(b"late", Some(b"1"))], 0),
-        Err(TreeError::Backwards { applied: 1, given: 0 })
-    ));
+    assert!(matches!(tree.apply([(b"late", Some(b"1"))], 0), Err(TreeError::Backwards { applied: 1, given: 0 })));
     tree.flush().unwrap();
     let snapshot = tree.snapshot();
     assert_eq!(snapshot.get(b"\0applied").unwrap(), None);
@@ -205,14 +173,7 @@ fn compaction_drops_expired_rows_but_not_from_open_snapshots() {
         let now = Arc::clone(&now);
         move |key: &[u8], value: &[u8]| now.load(Ordering::Relaxed) && key.starts_with(b"new/") && value.len() < 100
     };
-    let mut tree = Tree::open(
-        dir.path(),
-        Options {
-            expiry: Some(Arc::new(expiry)),
-            ..small()
-        },
-    )
-    .unwrap();
+    let mut tree = Tree::open(dir.path(), Options { expiry: Some(Arc::new(expiry)), ..small() }).unwrap();
     (1..=500).for_each(|number| apply(&tree, number));
     assert_content(&tree.snapshot(), &model(500));
     let before = tree.snapshot();
@@ -223,15 +184,9 @@ fn compaction_drops_expired_rows_but_not_from_open_snapshots() {
     drop(before);
     let (mut expected, found) = (model(1_000), read_all(&tree.snapshot()).unwrap());
     assert!(found.len() < expected.len(), "nothing was dropped");
-    assert!(
-        found.iter().all(|(key, value)| expected.get(key) == Some(value)),
-        "an older row has come back"
-    );
+    assert!(found.iter().all(|(key, value)| expected.get(key) == Some(value)), "an older row has come back");
     expected.retain(|key, value| !(key.starts_with(b"new/") && value.len() < 100));
-    assert!(
-        expected.keys().all(|key| found.contains_key(key)),
-        "a row was dropped that had not expired"
-    );
+    assert!(expected.keys().all(|key| found.contains_key(key)), "a row was dropped that had not expired");
     drop(tree);
     tree = Tree::open(dir.path(), small()).unwrap();
     assert_eq!(tree.applied(), Some(1_000));

@@ -102,7 +102,9 @@ impl Naive {
 
     fn blocks(&self, blocker: &UserId, pair: &Pair) -> bool {
         let last = self.told.iter().rev().find_map(|told| match &told.body {
-            Body::Block(block) if block.pair == *pair && told.actor.as_ref() == Some(blocker) && told.outcome == Outcome::Done(told.seq) => {
+            Body::Block(block)
+                if block.pair == *pair && told.actor.as_ref() == Some(blocker) && told.outcome == Outcome::Done(told.seq) =>
+            {
                 Some(block.on)
             }
             _ => None,

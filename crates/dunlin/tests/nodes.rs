@@ -1,0 +1,85 @@
+//! Outcomes reach the node that asked, over the bus, and by itself when the bus is silent.
+
+mod support;
+
+use std::{sync::Arc, time::Duration};
+
+use dunlin::engine::Engine;
+use dunlin_app::{App, Destination, Outcomes, Progress, Projector, Rules};
+use dunlin_embedded::{Ephemeral, Folder, RandomIds, SessionBus, SystemClock};
+use dunlin_model::{Millis, NodeId, Outcome, Partition};
+use dunlin_ports::SessionBus as _;
+use support::{options, text_to, user};
+use tokio::sync::watch;
+
+/// The use cases of one node, on a folder that another one projects.
+fn node(folder: &Folder, node: NodeId) -> App {
+    App {
+        log: folder.log.clone(),
+        store: folder.store.clone(),
+        directory: folder.directory.clone(),
+        ephemeral: Arc::new(Ephemeral::new(Arc::new(SystemClock))),
+        clock: Arc::new(SystemClock),
+        ids: Arc::new(RandomIds),
+        outcomes: Arc::new(Outcomes::new(node, 100)),
+        node,
+        robots: Arc::from([]),
+        dedup_window_ms: Millis::DAY,
+    }
+}
+
+async fn send_one(app: &App) -> Option<Outcome> {
+    for name in ["ann", "bea"] {
+        app.directory.upsert_user(&user(name), Default::default(), Millis(1)).await.unwrap();
+    }
+    app.send(text_to(Destination::User(user("bea")), &user("ann"), "1", "hello")).await.unwrap().outcome
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_nodes_projector_tells_the_origin() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path(), &options().folder).unwrap();
+    let (origin, other) = (node(&folder, NodeId(1)), node(&folder, NodeId(2)));
+    let bus = Arc::new(SessionBus::new(NodeId(2)));
+    let (outcomes, listening) = (Arc::clone(&origin.outcomes), Arc::clone(&bus));
+    // Listening before anything is sent.
+    let mut inbound = listening.listen(NodeId(1)).await.unwrap();
+    let listener = tokio::spawn(async move {
+        while let Some(frame) = inbound.next().await {
+            outcomes.take_in(frame);
+        }
+    });
+    let projector = Projector {
+        log: folder.log.clone(),
+        store: folder.store.clone(),
+        bus,
+        outcomes: Arc::clone(&other.outcomes),
+        node: NodeId(2),
+        rules: Rules::default(),
+    };
+    let (sender, progress) = watch::channel(Progress::default());
+    let projecting = tokio::spawn(async move { projector.run(Partition(0), sender).await });
+    assert!(matches!(send_one(&origin).await, Some(Outcome::Accepted(_))));
+    assert_eq!(origin.outcomes.waiting_len(), 0);
+    drop(progress);
+    projecting.await.unwrap().unwrap();
+    listener.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_bus_only_makes_it_slower() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open(dir.path(), options()).unwrap();
+    // This node is not the one that projects, and nobody tells it anything.
+    let deaf = node(&engine.folder, NodeId(1));
+    assert!(matches!(send_one(&deaf).await, Some(Outcome::Accepted(_))), "found in the store");
+    assert_eq!(deaf.outcomes.waiting_len(), 1, "its place is still taken");
+    let (outcomes, store) = (Arc::clone(&deaf.outcomes), deaf.store.clone());
+    let sweeper = tokio::spawn(async move { outcomes.sweep(&*store).await });
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while deaf.outcomes.waiting_len() > 0 {
+        assert!(tokio::time::Instant::now() < deadline, "the place was never given back");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    sweeper.abort();
+}
