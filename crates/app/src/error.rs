@@ -20,6 +20,9 @@ pub enum AppError {
     ReservedType(&'static str),
     #[error(transparent)]
     Rejected(Rejection),
+    /// Nothing was done: an event of this conversation could not be read, and whatever follows it waits for the operator.
+    #[error("this conversation is parked")]
+    Parked,
     /// Nothing was done; come back in a moment.
     #[error("too many events wait to be projected")]
     Busy,

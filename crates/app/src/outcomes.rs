@@ -1,15 +1,15 @@
 //! Requests of this node that wait for what becomes of their events, and the bound on how many there are.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use dunlin_model::{ConversationId, NodeId, Origin, Outcome, RequestId, Seq};
+use dunlin_model::{ConversationId, LogKey, NodeId, Origin, Outcome, RequestId, Seq};
 use dunlin_ports::{Frame, MessageStore, Notice, SessionBus, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -33,6 +33,8 @@ pub struct Outcomes {
     next: AtomicU64,
     places: Arc<Semaphore>,
     waiting: Mutex<HashMap<RequestId, Waiting>>,
+    /// Log keys whose events are set aside: nobody will be told what becomes of them for now.
+    parked: RwLock<HashSet<LogKey>>,
 }
 
 struct Waiting {
@@ -53,7 +55,7 @@ pub struct Place<'a> {
 impl Outcomes {
     pub fn new(node: NodeId, unprojected_max: usize) -> Outcomes {
         let places = Arc::new(Semaphore::new(unprojected_max));
-        Outcomes { node, next: AtomicU64::new(1), places, waiting: Mutex::default() }
+        Outcomes { node, next: AtomicU64::new(1), places, waiting: Mutex::default(), parked: RwLock::default() }
     }
 
     /// Waits for a place; `Busy` if the projector is too far behind.
@@ -107,6 +109,19 @@ impl Outcomes {
             }
             self.settle(found);
         }
+    }
+
+    /// What the projector has set aside, as far as this node knows.
+    pub fn set_parked(&self, keys: &HashSet<LogKey>) {
+        keys.clone_into(&mut self.parked.write().expect("nothing panics while it holds this lock"));
+    }
+
+    pub fn is_parked(&self, key: &LogKey) -> bool {
+        self.parked.read().expect("nothing panics while it holds this lock").contains(key)
+    }
+
+    pub fn parked_len(&self) -> usize {
+        self.parked.read().expect("nothing panics while it holds this lock").len()
     }
 
     pub fn waiting_len(&self) -> usize {

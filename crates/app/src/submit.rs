@@ -35,8 +35,11 @@ pub struct Changed {
 
 impl App {
     pub(crate) async fn submit(&self, actor: Option<UserId>, conversation: ConversationId, body: Body) -> Result<Submitted, AppError> {
-        let place = self.outcomes.place().await?;
         let key = body.log_key();
+        if self.outcomes.is_parked(&key) {
+            return Err(AppError::Parked);
+        }
+        let place = self.outcomes.place().await?;
         let event = Event { id: EventId(self.ids.bits128()), key, rules: RULES, origin: Some(place.origin), actor, body };
         let seq: Seq = self.log.append(&key, &event).await?.seq;
         Ok(Submitted { token: SendToken { conversation, seq }, told: place.appended(conversation, seq) })

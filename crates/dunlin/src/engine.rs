@@ -108,7 +108,11 @@ impl Engine {
     /// What stands in the way of full service, in sentences for the operator.
     pub fn troubles(&self) -> Vec<String> {
         let alarm = self.alarm.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        [self.progress().trouble, self.folder.trouble(), alarm].into_iter().flatten().collect()
+        let parked = match self.app.outcomes.parked_len() {
+            0 => None,
+            count => Some(format!("{count} log keys are parked: an event of each could not be read by this version; see the logs")),
+        };
+        [self.progress().trouble, self.folder.trouble(), alarm, parked].into_iter().flatten().collect()
     }
 
     /// Stops projecting, and puts the state into files so that the next start has nothing to replay. Blocks.

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use dunlin::engine::Engine;
 use dunlin_app::{App, Destination, Outcomes, Progress, Projector, Rules};
 use dunlin_embedded::{Ephemeral, Folder, RandomIds, SessionBus, SystemClock};
-use dunlin_model::{Millis, NodeId, Outcome, Partition};
+use dunlin_model::{Block, Body, Event, EventId, LogKey, Millis, NodeId, Outcome, Pair, Partition, RULES};
 use dunlin_ports::SessionBus as _;
 use support::{options, text_to, user};
 use tokio::sync::watch;
@@ -82,4 +82,32 @@ async fn a_silent_bus_only_makes_it_slower() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     sweeper.abort();
+}
+
+/// An event of a newer version, which this one can't judge.
+async fn append_unreadable(engine: &Engine, key: &LogKey) {
+    let pair = Pair::new(user("ann"), user("bea"));
+    let body = Body::Block(Block { pair, on: true });
+    let event = Event { id: EventId([1; 16]), key: *key, rules: RULES + 1, origin: None, actor: Some(user("ann")), body };
+    engine.app.log.append(key, &event).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_cannot_be_read_parks_its_conversation_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = support::open(dir.path()).await;
+    let names = ["ann", "bea", "cem"].map(user);
+    support::add_users(&engine, &names).await;
+    let [ann, bea, cem] = names;
+    support::send(&engine.app, &ann, &bea, "1", "hello").await;
+    append_unreadable(&engine, &support::direct(&ann, &bea).log_key()).await;
+    engine.caught_up(|_, _| {}).await.unwrap();
+    let refused = engine.app.send(text_to(Destination::User(bea.clone()), &ann, "2", "hello?")).await;
+    assert!(matches!(refused, Err(dunlin_app::AppError::Parked)));
+    assert!(engine.troubles()[0].contains("parked"), "{:?}", engine.troubles());
+    assert!(matches!(support::send(&engine.app, &ann, &cem, "1", "others go on").await, Outcome::Accepted(_)));
+    drop(engine);
+    let engine = support::open(dir.path()).await;
+    let refused = engine.app.send(text_to(Destination::User(bea), &ann, "2", "hello?")).await;
+    assert!(matches!(refused, Err(dunlin_app::AppError::Parked)), "also after a restart");
 }

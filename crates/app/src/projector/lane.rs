@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use dunlin_model::{
-    BlockRow, Body, ConversationId, DedupKey, DedupRow, Event, Head, LogKey, MessageRow, Origin, Outcome, Pair, Position, Seq, UserId,
+    BlockRow, Body, ConversationId, DedupKey, DedupRow, Event, Head, LogKey, MessageRow, Origin, Outcome, Pair, Position, RULES, Seq,
+    UserId,
 };
 use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Record, StoreError, Wanted, Write};
 use tracing::error;
@@ -42,6 +43,11 @@ impl Lane {
         const PARKED_MAX: usize = 10_000;
         let parked = store.parked(PARKED_MAX).await?.into_iter().collect();
         Ok(Lane { rules, heads: Recent::new(), blocks: Recent::new(), parked })
+    }
+
+    /// Log keys whose events are set aside.
+    pub fn parked(&self) -> &HashSet<LogKey> {
+        &self.parked
     }
 
     /// The outcome and the writes of the records, in order. The batch must be applied before the lane's next one is.
@@ -93,18 +99,19 @@ impl Lane {
         for record in records {
             let (seq, time) = (record.position.seq, record.position.time);
             let id = match Event::decode(&record.bytes) {
-                Ok(event) if !self.parked.contains(&event.key) => {
+                Ok(event) if event.rules <= RULES && !self.parked.contains(&event.key) => {
                     let id = event.id;
                     events.push((record.position, event));
                     id
                 }
-                unread => {
+                set_aside => {
                     let (key, id) =
                         Event::decode_key(&record.bytes).map_err(|error| StoreError::Corrupt(format!("event {seq}: {error}")))?;
-                    if let Err(error) = unread {
-                        error!(%seq, %error, "event can't be read; its log key is parked");
+                    let reason =
+                        set_aside.map_or_else(|error| error.to_string(), |event| format!("rules {} are newer than {RULES}", event.rules));
+                    if self.parked.insert(key) {
+                        error!(%seq, %reason, "event can't be judged by this version; its log key is parked");
                     }
-                    self.parked.insert(key);
                     batch.writes.push(Write::Parked { key, at: seq, time, bytes: record.bytes.clone() });
                     id
                 }

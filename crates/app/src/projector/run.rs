@@ -60,6 +60,7 @@ impl Projector {
 
     async fn project_all(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<(), ProjectorError> {
         let mut lane = Lane::new(self.rules.clone(), &*self.store).await?;
+        self.outcomes.set_parked(lane.parked());
         let mut tail = self.resume(partition, progress).await?;
         loop {
             let records = tokio::select! {
@@ -80,6 +81,9 @@ impl Projector {
                 if !patience.retry_after(&error).await? {
                     return Ok(());
                 }
+            }
+            if lane.parked().len() != self.outcomes.parked_len() {
+                self.outcomes.set_parked(lane.parked());
             }
             if let Some(checkpoint) = checkpoint {
                 progress.send_modify(|progress| {
