@@ -18,7 +18,7 @@ const WRITE_BYTES: usize = 300;
 /// Filled ahead, so that no sync has to write the file's size as well.
 const FILE_BYTES: usize = 8 << 20;
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct DiskSpeed {
     pub fsyncs_per_s: f64,
     pub latency: Summary,

@@ -1,6 +1,6 @@
 //! How much memory this process holds: the engine's and the generator's, which share it.
 
-use std::fs;
+use std::{fs, time::Instant};
 
 use serde::Serialize;
 
@@ -8,6 +8,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 pub struct Memory {
     pub after: String,
+    /// When, since the run began.
+    pub at_s: f64,
     pub rss_mb: f64,
     /// The most since the last look.
     pub peak_mb: f64,
@@ -15,9 +17,10 @@ pub struct Memory {
 
 impl Memory {
     /// Looks, and starts the peak anew.
-    pub fn after(phase: &str) -> Memory {
+    pub fn after(phase: &str, begun: Instant) -> Memory {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let memory = Memory { after: phase.to_owned(), rss_mb: megabytes(&status, "VmRSS:"), peak_mb: megabytes(&status, "VmHWM:") };
+        let (rss_mb, peak_mb) = (megabytes(&status, "VmRSS:"), megabytes(&status, "VmHWM:"));
+        let memory = Memory { after: phase.to_owned(), at_s: begun.elapsed().as_secs_f64(), rss_mb, peak_mb };
         // Where the system does not let us, the peak is that since the start.
         let _ = fs::write("/proc/self/clear_refs", "5");
         memory

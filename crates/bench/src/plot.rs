@@ -28,8 +28,8 @@ pub fn svg(report: &Report) -> String {
         machine.version,
         machine.cores,
         machine.file_system,
-        count(report.disk.fsyncs_per_s as u64),
-        report.disk.latency.p50_us
+        count(report.disk().fsyncs_per_s as u64),
+        report.disk().latency.p50_us
     );
     let _ = writeln!(svg, "<text x=\"24\" y=\"34\" font-size=\"16\" font-weight=\"600\">{title}</text>");
     bars(&mut svg, report);

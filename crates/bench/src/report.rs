@@ -7,7 +7,8 @@ use crate::{DiskSpeed, Memory, Summary, check::Verdict};
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub machine: Machine,
-    pub disk: DiskSpeed,
+    /// At the beginning, before the sends and after them: it is as fast as the fastest.
+    pub disks: Vec<DiskSpeed>,
     /// The log alone.
     pub raw: Vec<Raw>,
     pub setup: Setup,
@@ -134,9 +135,10 @@ impl Report {
         let of = |runs: &[Run], senders| runs.iter().find(|run| run.senders == senders).map_or(0.0, |run| run.per_s);
         let raw = |senders| self.raw.iter().find(|run| run.senders == senders).map_or(0.0, |run| run.per_s);
         let at_5000 = self.paced.iter().find(|run| run.wanted_per_s == 5_000).map_or(0.0, |run| run.ack.p99_us);
+        let fsyncs_per_s = self.disk().fsyncs_per_s;
         Ratios {
-            raw_1_of_fsyncs: raw(1) / self.disk.fsyncs_per_s,
-            acked_1_of_fsyncs: of(&self.acked, 1) / self.disk.fsyncs_per_s,
+            raw_1_of_fsyncs: raw(1) / fsyncs_per_s,
+            acked_1_of_fsyncs: of(&self.acked, 1) / fsyncs_per_s,
             acked_256_of_raw_256: of(&self.acked, 256) / raw(256),
             visible_256_per_s: of(&self.visible, 256),
             ack_p99_at_5000_in_fsyncs: self.in_fsyncs(at_5000),
@@ -146,8 +148,19 @@ impl Report {
         }
     }
 
+    /// What the disk gives when nobody else asks.
+    pub fn disk(&self) -> DiskSpeed {
+        let faster = |one: DiskSpeed, other: &DiskSpeed| if other.fsyncs_per_s > one.fsyncs_per_s { *other } else { one };
+        self.disks.iter().fold(DiskSpeed::default(), faster)
+    }
+
+    /// Whether someone else used the disk meanwhile, so that the ratios say little.
+    pub fn is_uneven(&self) -> bool {
+        self.disks.iter().any(|disk| disk.fsyncs_per_s * 1.5 < self.disk().fsyncs_per_s)
+    }
+
     pub fn in_fsyncs(&self, us: f64) -> f64 {
-        us / self.disk.latency.p50_us
+        us / self.disk().latency.p50_us
     }
 
     pub fn is_right(&self) -> bool {

@@ -11,14 +11,7 @@ pub fn table(report: &Report) -> String {
         machine.version, machine.cores, machine.file_system, machine.seconds_per_phase
     );
     let mut part = |title: &str, rows: Vec<Vec<String>>| text.push_str(&format!("\n{title}\n{}", aligned(&rows)));
-    let disk = &report.disk.latency;
-    part(
-        "disk: write of 300 bytes and fdatasync",
-        vec![
-            cells(["", "syncs/s", "p50", "p99", "p99.9", "max"]),
-            [vec![String::new(), number(report.disk.fsyncs_per_s)], plain(disk)].concat(),
-        ],
-    );
+    part("disk: write of 300 bytes and fdatasync", disks(report));
     part("sends: as fast as answers come", throughput(report));
     part("sends: at a fixed rate, counted from when each was due", rates(report));
     part("reads", reads(report));
@@ -42,6 +35,17 @@ pub fn table(report: &Report) -> String {
         let _ = writeln!(text, "\n{}", sentence(verdict, when));
     }
     text
+}
+
+fn disks(report: &Report) -> Vec<Vec<String>> {
+    let mut rows = vec![cells(["", "syncs/s", "p50", "p99", "p99.9", "max"])];
+    for (disk, when) in report.disks.iter().zip(["at the beginning", "before the sends", "after the sends"]) {
+        rows.push([vec![when.into(), number(disk.fsyncs_per_s)], plain(&disk.latency)].concat());
+    }
+    if report.is_uneven() {
+        rows.push(cells(["uneven: something else uses this disk, so the ratios below say little"]));
+    }
+    rows
 }
 
 fn throughput(report: &Report) -> Vec<Vec<String>> {
@@ -153,7 +157,10 @@ fn cells<const COUNT: usize>(cells: [&str; COUNT]) -> Vec<String> {
 /// The first column to the left, the others to the right.
 fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    // A row of one cell is a remark, which makes no column wider.
+    let width = |column: usize| {
+        rows.iter().filter(|row| row.len() > 1).filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
     for row in rows {

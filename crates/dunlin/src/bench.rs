@@ -1,38 +1,33 @@
 //! `dunlin bench engine`: opens data folders for the phases of `dunlin-bench`, which know ports only, and brings the phases into order.
 
+mod phases;
+
 use std::{
     fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, atomic::AtomicI64},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
-use dunlin_app::App;
 use dunlin_bench::{
-    Ledger, Memory, People, Progress, Report, check, closed, paced, raw, reads,
-    report::{Machine, Open, PacedRun, Raw, Read, Replay, Run, Sizes},
-    sends::{Aim, Pace, Sends},
+    Ledger, People, Progress, Report,
+    report::{Machine, Open, Replay, Sizes},
+    sends::Pace,
     setup,
 };
 use dunlin_embedded::{Folder, Options};
-use dunlin_ports::EventLog;
 
-use crate::engine::{Engine, EngineOptions};
+use phases::{Bench, PHASES, open};
 
-const SENDERS: [usize; 4] = [1, 16, 256, 1_024];
-const RATES_PER_S: [u32; 3] = [1_000, 5_000, 10_000];
-/// How many senders share a fixed rate: so many that each has time for a stall before its next message is due.
-const PACED_SENDERS: usize = 256;
-/// The load under which reads are measured.
-const LOAD_PER_S: u32 = 5_000;
+const USERS_QUICK: usize = 100;
+const USERS_MIN: usize = 1_000;
 const USERS_MAX: usize = 10_000;
 /// Creating users may take about so long: each is a sync or two.
 const USERS_S_MAX: f64 = 5.0;
-const PHASES: u64 = 1 + 4 + 1 + 8 + 3 + 1 + 2 + 1 + 2 + 2;
 
 /// Measure the embedded engine on a temporary folder, and check that nothing was lost.
 #[derive(Clone, Debug, clap::Args)]
@@ -81,14 +76,6 @@ pub fn engine(args: EngineBench) -> Result<ExitCode> {
     Ok(if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-struct Bench {
-    lasting: Duration,
-    people: Arc<People>,
-    ledger: Ledger,
-    memory: Vec<Memory>,
-    progress: Progress,
-}
-
 async fn measure(args: &EngineBench) -> Result<Report> {
     let scratch = dunlin_bench::scratch(&args.dir).with_context(|| format!("failed to make a folder in {}", args.dir.display()))?;
     let progress = Progress::new(PHASES);
@@ -98,20 +85,24 @@ async fn measure(args: &EngineBench) -> Result<Report> {
     }
     let (phase_s, messages) = if args.quick { (0.3, args.messages.min(5_000)) } else { (args.seconds.max(0.1), args.messages) };
     let lasting = Duration::from_secs_f64(phase_s);
-    progress.phase("disk");
-    let disk = dunlin_bench::fsyncs(scratch.path(), lasting.min(Duration::from_secs(2))).context("failed to measure the disk")?;
-    let users = if args.quick { 100 } else { ((disk.fsyncs_per_s * USERS_S_MAX / 2.0) as usize).clamp(1_000, USERS_MAX) };
-    let mut bench =
-        Bench { lasting, people: Arc::new(People::new(users)?), ledger: Ledger::default(), memory: vec![Memory::after("disk")], progress };
+    let few = Arc::new(People::new(USERS_QUICK)?);
+    let mut bench = Bench { begun: Instant::now(), lasting, people: few, ledger: Ledger::default(), memory: Vec::new(), progress };
+    let mut disks = vec![bench.disk(scratch.path())?];
     let raw = bench.raw(&scratch.path().join("raw")).await?;
 
+    disks.push(bench.disk(scratch.path())?);
     let path = scratch.path().join("data");
     let engine = open(&path)?;
+    if !args.quick {
+        let affordable = disks[1].fsyncs_per_s * USERS_S_MAX / 2.0;
+        bench.people = Arc::new(People::new((affordable as usize).clamp(USERS_MIN, USERS_MAX))?);
+    }
     bench.progress.phase("users and conversations");
     let setup = setup::prepare(&engine.app, &bench.people, &mut bench.ledger, &bench.progress).await?;
     let acked = bench.closed(&engine.app, Pace::WhenAcked).await?;
     let visible = bench.closed(&engine.app, Pace::WhenVisible).await?;
     let paced = bench.paced(&engine.app).await?;
+    disks.push(bench.disk(scratch.path())?);
     bench.fill(&engine.app, messages).await?;
     let reads = bench.reads(&engine.app).await?;
     engine.close().context("failed to flush")?;
@@ -130,7 +121,7 @@ async fn measure(args: &EngineBench) -> Result<Report> {
     let begun = Instant::now();
     let engine = bench.caught_up(&path).await?;
     let (events, seconds) = (engine.progress().next.0, begun.elapsed().as_secs_f64());
-    bench.memory.push(Memory::after("replay"));
+    bench.remember("replay");
     let replayed = bench.check(&engine.app).await?;
     let Bench { memory, .. } = bench;
     Ok(Report {
@@ -142,7 +133,7 @@ async fn measure(args: &EngineBench) -> Result<Report> {
         },
         replay: Replay { events, seconds, per_s: events as f64 / seconds },
         checks: vec![reopened, replayed],
-        disk,
+        disks,
         raw,
         setup,
         acked,
@@ -153,114 +144,6 @@ async fn measure(args: &EngineBench) -> Result<Report> {
         open,
         memory,
     })
-}
-
-impl Bench {
-    /// The log without a projector, in a folder of its own, which goes afterwards.
-    async fn raw(&mut self, path: &Path) -> Result<Vec<Raw>> {
-        let folder = Folder::open(path, &Options::default())?;
-        let mut runs = Vec::new();
-        for senders in SENDERS {
-            self.progress.phase(&format!("log alone, {senders} senders"));
-            let log: Arc<dyn EventLog> = folder.log.clone();
-            runs.push(raw::measure(log, &self.people, senders, self.lasting).await?);
-        }
-        self.memory.push(Memory::after("log alone"));
-        drop(folder);
-        fs::remove_dir_all(path).context("failed to remove the log")?;
-        Ok(runs)
-    }
-
-    async fn closed(&mut self, app: &App, pace: Pace) -> Result<Vec<Run>> {
-        let name = if pace == Pace::WhenAcked { "acked by the log" } else { "acked when visible" };
-        let mut runs = Vec::new();
-        for senders in SENDERS {
-            self.progress.phase(&format!("{name}, {senders} senders"));
-            let mut sends = Sends::new(app, &self.people, &mut self.ledger, pace, vec![Aim::Anyone; senders]);
-            let driven = closed(sends.take(), Some(self.lasting)).await?;
-            let sent = sends.done(driven.lanes, &mut self.ledger).await?;
-            let per_s = sent.acked as f64 / driven.elapsed.as_secs_f64();
-            let (refused, unknown, surprises) = (sent.refused, sent.unknown, sent.surprises);
-            runs.push(Run { senders, per_s, refused, unknown, surprises, ack: sent.ack, visible: sent.visible });
-            self.memory.push(Memory::after(&format!("{name}, {senders} senders")));
-        }
-        Ok(runs)
-    }
-
-    async fn paced(&mut self, app: &App) -> Result<Vec<PacedRun>> {
-        let mut runs = Vec::new();
-        for wanted_per_s in RATES_PER_S {
-            self.progress.phase(&format!("{wanted_per_s} sends a second"));
-            runs.push(self.load(app, wanted_per_s, self.lasting).await?);
-            self.memory.push(Memory::after(&format!("{wanted_per_s} sends a second")));
-        }
-        Ok(runs)
-    }
-
-    async fn load(&mut self, app: &App, wanted_per_s: u32, lasting: Duration) -> Result<PacedRun> {
-        let mut sends = Sends::new(app, &self.people, &mut self.ledger, Pace::WhenAcked, vec![Aim::Anyone; PACED_SENDERS]);
-        let driven = paced(sends.take(), wanted_per_s, lasting).await?;
-        let sent = sends.done(driven.lanes, &mut self.ledger).await?;
-        Ok(PacedRun {
-            wanted_per_s,
-            per_s: sent.acked as f64 / driven.elapsed.as_secs_f64(),
-            refused: sent.refused,
-            unknown: sent.unknown,
-            surprises: sent.surprises,
-            undone: driven.undone,
-            ack: sent.ack,
-            visible: sent.visible,
-            late: driven.late,
-        })
-    }
-
-    async fn fill(&mut self, app: &App, messages: u64) -> Result<()> {
-        const SENDERS: usize = 256;
-        self.progress.phase(&format!("filling up to {messages} messages"));
-        let missing = i64::try_from(messages.saturating_sub(self.ledger.acked())).context("so many can't be sent")?;
-        let left = Arc::new(AtomicI64::new(missing));
-        let mut sends = Sends::new(app, &self.people, &mut self.ledger, Pace::WhenAcked, vec![Aim::Counted(left); SENDERS]);
-        let driven = closed(sends.take(), None).await?;
-        sends.done(driven.lanes, &mut self.ledger).await?;
-        self.memory.push(Memory::after("filling up"));
-        Ok(())
-    }
-
-    /// Each kind of read idle, then under load.
-    async fn reads(&mut self, app: &App) -> Result<Vec<Read>> {
-        let mut all = Vec::new();
-        self.progress.phase("reads, idle");
-        for what in reads::What::ALL {
-            all.push(reads::measure(app, &self.people, what, false, self.lasting).await?);
-        }
-        self.progress.phase("reads, under load");
-        for what in reads::What::ALL {
-            let people = Arc::clone(&self.people);
-            let (read, load) =
-                tokio::join!(reads::measure(app, &people, what, true, self.lasting), self.load(app, LOAD_PER_S, self.lasting));
-            load?;
-            all.push(read?);
-        }
-        self.memory.push(Memory::after("reads"));
-        Ok(all)
-    }
-
-    async fn caught_up(&self, path: &Path) -> Result<Engine> {
-        let engine = open(path)?;
-        let caught_up = engine.caught_up(|done, of| self.progress.say(&format!("{done} of {of} events"))).await;
-        caught_up.map_err(|trouble| anyhow::anyhow!("the log could not be replayed: {trouble}"))?;
-        Ok(engine)
-    }
-
-    async fn check(&self, app: &App) -> Result<check::Verdict> {
-        self.progress.phase("checking");
-        let told = |messages| self.progress.say(&format!("{messages} messages"));
-        check::check(&*app.store, &self.people, &self.ledger, told).await.context("failed to read everything back")
-    }
-}
-
-fn open(path: &Path) -> Result<Engine> {
-    Engine::open(path, EngineOptions::default()).with_context(|| format!("failed to open {}", path.display()))
 }
 
 #[cfg(test)]
@@ -275,7 +158,8 @@ mod tests {
         let args = EngineBench { seconds: 3.0, dir, messages: 2_000, json: file("bench.json"), plot: file("bench.svg"), quick: true };
         assert_eq!(engine(args).unwrap(), ExitCode::SUCCESS);
         let json = fs::read_to_string(folder.path().join("bench.json")).unwrap();
-        for part in ["\"disk\"", "\"raw\"", "\"acked\"", "\"visible\"", "\"paced\"", "\"reads\"", "\"replay\"", "\"ratios\"", "\"lost\": 0"]
+        for part in
+            ["\"disks\"", "\"raw\"", "\"acked\"", "\"visible\"", "\"paced\"", "\"reads\"", "\"replay\"", "\"ratios\"", "\"lost\": 0"]
         {
             assert!(json.contains(part), "{part} is missing in {json}");
         }

@@ -15,7 +15,7 @@ use crate::{
     two_projectors::interleaved_agree,
 };
 
-/// R1.
+/// Inputs: one head, everything else as of the event.
 #[test]
 fn inputs_that_are_not_as_of_the_event_are_found() {
     for fault in [Fault::HeadFirst, Fault::LatestDedup, Fault::LatestBlocks, Fault::LatestTarget, Fault::KeepsLane] {
@@ -24,7 +24,7 @@ fn inputs_that_are_not_as_of_the_event_are_found() {
     assert!(!interleaving_finds(Fault::None));
 }
 
-/// R2.
+/// Feed order.
 #[test]
 fn a_feed_that_calls_too_much_safe_is_found() {
     let finds = |fault| is_refuted(400, &trip(), |trip| nothing_is_missed(&trip, fault, Ticks::First));
@@ -34,19 +34,19 @@ fn a_feed_that_calls_too_much_safe_is_found() {
     assert!(!finds(Fault::None));
 }
 
-/// R2: the checkpoint is also where a projector resumes.
+/// Feed order: the checkpoint is also where a projector resumes.
 #[test]
 fn a_checkpoint_before_its_events_is_found() {
     assert!(interleaving_finds(Fault::CheckpointFirst));
 }
 
-/// R3.
+/// Dedup.
 #[test]
 fn an_event_that_takes_itself_for_a_duplicate_is_found() {
     assert!(interleaving_finds(Fault::OwnSeqIsDuplicate));
 }
 
-/// R4.
+/// Marks.
 #[test]
 fn marks_that_fall_are_found() {
     let reordering_finds = |fault| is_refuted(100, &(of_several(5..=60), order()), |(log, order)| reordered_agree(&log, &order, fault));
@@ -55,7 +55,7 @@ fn marks_that_fall_are_found() {
     assert!(!reordering_finds(Fault::None) && !naive_finds(Fault::None));
 }
 
-/// R5.
+/// Buckets.
 #[test]
 fn buckets_that_are_not_decided_from_the_head_are_found() {
     let stretches_find = |fault| is_refuted(60, &grown(), |grown| stretches_hold(&grown, fault));

@@ -1,9 +1,9 @@
-//! An event that can't be read sets its log key aside, and nothing else.
+//! An event that can't be read, or not judged yet, sets its log key aside, and nothing else.
 
 use std::collections::BTreeSet;
 
 use dunlin_contract::State;
-use dunlin_model::{DecodeError, Event, LogKey, Seq};
+use dunlin_model::{DecodeError, Event, LogKey, RULES, Seq};
 use dunlin_ports::Record;
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -20,10 +20,13 @@ proptest! {
     #![proptest_config(cases(60))]
 
     #[test]
-    fn an_unreadable_event_sets_its_key_aside_and_others_go_on_also_after_a_restart(
-        scenario in of_several(5..=40), poison in any::<Index>(), records_max in 1..8_usize, restarts in vec(any::<bool>(), 40)
+    fn an_event_that_cant_be_judged_sets_its_key_aside_and_others_go_on_also_after_a_restart(
+        scenario in of_several(5..=40),
+        poison in (any::<Index>(), prop_oneof![Just(unreadable as Spoil), Just(ahead as Spoil)]),
+        records_max in 1..8_usize,
+        restarts in vec(any::<bool>(), 40),
     ) {
-        let Some(Poisoned { log, key, parked, others }) = poisoned(&scenario, poison) else { return Ok(()) };
+        let Some(Poisoned { log, key, parked, others }) = poisoned(&scenario, poison.0, poison.1) else { return Ok(()) };
         let store = stored(State::default());
         let mut machine = Machine::start(&store, &log, Fault::None, Batches::Anywhere);
         for restarts in restarts.iter().cycle() {
@@ -53,8 +56,8 @@ struct Poisoned {
     others: State,
 }
 
-/// The scenario's log, with one event that this version can't read.
-fn poisoned(scenario: &Scenario, poison: Index) -> Option<Poisoned> {
+/// The scenario's log, with one event that this version can't judge.
+fn poisoned(scenario: &Scenario, poison: Index, spoil: Spoil) -> Option<Poisoned> {
     let mut log = Script::of(scenario).records;
     let place = poison.index(log.len().max(1));
     let key = Event::decode(&log.get(place)?.bytes).ok()?.key;
@@ -66,10 +69,19 @@ fn poisoned(scenario: &Scenario, poison: Index) -> Option<Poisoned> {
     let store = stored(State::default());
     Machine::start(&store, &rest, Fault::None, Batches::Anywhere).finish(&store, 1);
     store.state().checkpoints.clear();
-    log[place] = unreadable(&log[place]);
+    log[place] = spoil(&log[place]);
     let parked = parked.iter().map(|record| record.position.seq).collect();
     let others = store.state().clone();
     Some(Poisoned { log, key, parked, others })
+}
+
+type Spoil = fn(&Record) -> Record;
+
+/// An event of rules that come after this version's.
+fn ahead(record: &Record) -> Record {
+    let mut event = Event::decode(&record.bytes).expect("it was readable");
+    event.rules = RULES + 1;
+    Record { position: record.position, bytes: event.encode().into() }
 }
 
 /// The same envelope around a body of a kind that does not exist.

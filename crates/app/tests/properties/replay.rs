@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 proptest! {
-    #![proptest_config(cases(24))]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn after_any_cut_a_replay_from_anywhere_ends_in_the_same_state(scenario in of_a_pair(5..=40), from in vec(any::<Index>(), 41), records_max in 1..12_usize) {
@@ -42,6 +42,16 @@ proptest! {
     #[test]
     fn writes_in_any_order_and_again_end_in_the_same_state(scenario in of_several(5..=60), order in order()) {
         reordered_agree(&scenario, &order, Fault::None)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(100))]
+
+    #[test]
+    #[ignore = "fails: a batch that begins with events judged before forgets the client ids of those"]
+    fn a_replay_in_batches_that_span_the_head_ends_in_the_same_state(scenario in of_a_pair(5..=40), from in vec(any::<Index>(), 41), records_max in 1..12_usize) {
+        replays_agree(&scenario, &from, records_max, Batches::Anywhere)?;
     }
 }
 

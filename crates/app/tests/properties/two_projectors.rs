@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn two_projectors_in_any_interleaving_end_as_one(scenario in of_a_pair(5..=60), schedule in schedule()) {
@@ -66,6 +66,30 @@ fn a_zombie_may_go_on_at_any_write_of_the_other() {
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    #[ignore = "fails: a batch that begins with events judged before forgets the client ids of those"]
+    fn two_projectors_whose_batches_span_the_head_end_as_one(scenario in of_a_pair(5..=60), schedule in schedule()) {
+        interleaved_agree(&scenario, &schedule, Fault::None, Batches::Anywhere)?;
+    }
+}
+
+#[test]
+#[ignore = "fails: a batch that begins with events judged before forgets the client ids of those"]
+fn a_retry_in_one_batch_with_its_first_try_is_a_duplicate_also_after_a_restart() {
+    let (_, script) = small_scripts().swap_remove(0);
+    let store = stored(State::default());
+    let mut first = Machine::start(&store, &script.records, Fault::None, Batches::Anywhere);
+    while store.state().heads.is_empty() {
+        first.step(&store, 1); // It ends after the head of the first event, before its checkpoint.
+    }
+    let mut second = Machine::start(&store, &script.records, Fault::None, Batches::Anywhere);
+    second.finish(&store, ALL);
+    same(&store.state(), &script.reference).unwrap_or_else(|error| panic!("{error}"));
 }
 
 const ALL: usize = 100;

@@ -65,8 +65,7 @@ impl Schedule {
             Finishes::One(who) => machines[who].finish(&store, RECORDS_MAX),
             Finishes::Both => machines.iter_mut().for_each(|machine| machine.finish(&store, RECORDS_MAX)),
         }
-        let state = store.state().clone();
-        state
+        store.state().clone()
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Script {
 /// A step of the scenario, with its indexes made into seqs.
 #[derive(Clone, Debug)]
 pub enum Moment {
-    Logged { event: Event, position: Position, outcome: Outcome },
+    Logged { event: Box<Event>, position: Position, outcome: Outcome },
     Delivered { user: UserId, conversation: ConversationId, up_to: Seq },
 }
 
@@ -51,7 +51,7 @@ impl Script {
             let projected = now(lane.project(&store, std::slice::from_ref(&record))).expect("the model store never fails");
             let outcome = projected.outcomes[0].outcome.expect("a new event has a new outcome");
             now(store.apply(projected.batch)).expect("the model store never fails");
-            script.moments.push(Moment::Logged { event, position: record.position, outcome });
+            script.moments.push(Moment::Logged { event: Box::new(event), position: record.position, outcome });
             script.records.push(record);
         }
         script.reference = store.state().clone();
