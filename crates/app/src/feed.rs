@@ -22,7 +22,7 @@ impl App {
     pub async fn feed(&self, caller: &UserId, after: Option<&str>, limit: usize) -> Result<FeedPage, AppError> {
         let limit = limit.clamp(1, PAGE_MAX);
         // The horizon first: whatever lies below it is written by the time the rows are read.
-        let horizon = self.store.horizon().await?;
+        let horizon = self.store.horizon(self.log.partitions()).await?;
         let oldest = beginning(horizon.minus(limits::FEED_DAYS * Millis::DAY));
         let (mut after, asked) = match after {
             None => (oldest, false),

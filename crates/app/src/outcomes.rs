@@ -111,9 +111,9 @@ impl Outcomes {
         }
     }
 
-    /// What the projector has set aside, as far as this node knows.
-    pub fn set_parked(&self, keys: &HashSet<LogKey>) {
-        keys.clone_into(&mut self.parked.write().expect("nothing panics while it holds this lock"));
+    /// What a projector has set aside; several may tell.
+    pub fn park(&self, keys: impl Iterator<Item = LogKey>) {
+        self.parked.write().expect("nothing panics while it holds this lock").extend(keys);
     }
 
     pub fn is_parked(&self, key: &LogKey) -> bool {

@@ -168,10 +168,10 @@ impl ModelStore {
 
 #[async_trait]
 impl MessageStore for ModelStore {
-    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+    async fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
         let mut state = self.state();
-        batch.writes.into_iter().for_each(|write| state.write(write));
-        batch.heads.into_iter().for_each(|(conversation, head)| state.write_head(conversation, head));
+        batch.writes.iter().for_each(|write| state.write(write.clone()));
+        batch.heads.iter().for_each(|(conversation, head)| state.write_head(*conversation, head.clone()));
         if let Some((partition, checkpoint)) = batch.checkpoint {
             state.write_checkpoint(partition, checkpoint);
         }
@@ -295,13 +295,18 @@ impl MessageStore for ModelStore {
         Ok(rows.take(limit).map(|(_, row)| *row).collect())
     }
 
-    async fn horizon(&self) -> Result<Millis, StoreError> {
-        Ok(self.state().checkpoints.values().map(|checkpoint| checkpoint.log_time).min().unwrap_or_default())
+    async fn horizon(&self, partitions: u32) -> Result<Millis, StoreError> {
+        let state = self.state();
+        let log_time = |partition| state.checkpoints.get(&Partition(partition)).map_or(Millis::ZERO, |checkpoint| checkpoint.log_time);
+        Ok((0..partitions).map(log_time).min().unwrap_or_default())
     }
 
-    async fn parked(&self, limit: usize) -> Result<Vec<LogKey>, StoreError> {
-        let keys: BTreeSet<LogKey> = self.state().parked.keys().map(|(key, _)| *key).collect();
-        Ok(keys.into_iter().take(limit).collect())
+    async fn parked(&self, limit: usize) -> Result<Vec<(LogKey, Seq)>, StoreError> {
+        let mut first: BTreeMap<LogKey, Seq> = BTreeMap::new();
+        for (key, at) in self.state().parked.keys() {
+            first.entry(*key).or_insert(*at); // Ascending by `at` for each key.
+        }
+        Ok(first.into_iter().take(limit).collect())
     }
 
     async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Outcome>, StoreError> {

@@ -182,6 +182,14 @@ impl Body {
         }
     }
 
+    /// Under which conversation its outcome is kept: a block's under the direct one of its pair.
+    pub fn place(&self) -> ConversationId {
+        match self {
+            Body::Block(block) => ConversationId::direct(&block.pair),
+            _ => self.conversation().expect("every body but a block has a conversation"),
+        }
+    }
+
     /// The message that this event refers to and must know.
     pub fn target(&self) -> Option<(ConversationId, Seq)> {
         match self {
@@ -190,15 +198,13 @@ impl Body {
             Body::Hide(hide) => Some((hide.conversation, hide.target)),
             Body::React(react) => Some((react.conversation, react.target)),
             Body::Message(message) => message.reply_to.map(|seq| (message.conversation, seq)),
-            Body::Open(_) | Body::Read(_) | Body::Visibility(_) | Body::Block(_) => None,
+            Body::Read(read) => Some((read.conversation, read.up_to.seq)),
+            Body::Open(_) | Body::Visibility(_) | Body::Block(_) => None,
         }
     }
 
     pub fn log_key(&self) -> LogKey {
-        match self {
-            Body::Block(block) => block.pair.log_key(),
-            _ => self.conversation().expect("every body but a block has a conversation").log_key(),
-        }
+        self.place().log_key()
     }
 }
 

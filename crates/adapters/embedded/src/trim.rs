@@ -103,7 +103,7 @@ mod tests {
             }
         }
         let checkpoint = Checkpoint { offset: Offset(EVENTS - 1), log_time: Millis(1), event_id: ids::event_id() };
-        folder.store.apply(Batch { writes, heads: Vec::new(), checkpoint: Some((Partition(0), checkpoint)) }).await.unwrap();
+        folder.store.apply(&Batch { writes, heads: Vec::new(), checkpoint: Some((Partition(0), checkpoint)) }).await.unwrap();
         folder
     }
 

@@ -46,7 +46,8 @@ impl Default for Options {
 /// Walks the whole store. An error means that the walk could not go on; what it found wrong is in the report. `progress` gets the report
 /// so far after each page of messages and each user.
 pub async fn check(store: &dyn MessageStore, options: Options, progress: &mut (dyn FnMut(&Report) + Send)) -> Result<Report, StoreError> {
-    let now = store.horizon().await?;
+    // What one partition has applied is time enough: expired rows are only a matter of hygiene.
+    let now = store.horizon(1).await?;
     let mut walk = Walk {
         store,
         dedup_since: now.minus(options.dedup_window_ms),

@@ -1,6 +1,6 @@
 //! One user blocks another, or no longer does. Ordered with every message between the two.
 
-use dunlin_model::{Block, BlockRow, ConversationId, Happening, Rejection};
+use dunlin_model::{Block, BlockRow, Happening, Outcome, Rejection};
 use dunlin_ports::Write;
 
 use super::{Case, Verdict};
@@ -13,8 +13,10 @@ pub(super) fn project(case: &Case<'_>, block: &Block, writes: &mut Vec<Write>) -
     }
     let row = BlockRow { blocker: blocker.clone(), blocked: blocked.clone(), at: case.at.seq, since: case.at.time, on: block.on };
     writes.push(Write::Block(row));
+    let between = case.event.body.place();
+    // A block moves no head, so its outcome is found by this row.
+    writes.push(Write::Outcome { conversation: between, at: case.at.seq, outcome: Outcome::Done(case.at.seq) });
     let what = if block.on { Happening::Blocked } else { Happening::Unblocked };
-    let between = ConversationId::direct(&block.pair);
     writes.extend(block.pair.users().map(|user| case.feed(user, between, what, None)));
     case.done()
 }

@@ -21,7 +21,8 @@ pub struct Lane {
     rules: Rules,
     heads: Recent<ConversationId, Option<Head>>,
     blocks: Recent<LogKey, Vec<BlockRow>>,
-    parked: HashSet<LogKey>,
+    /// Log keys whose events are set aside from a seq on.
+    parked: HashMap<LogKey, Seq>,
 }
 
 pub struct Projected {
@@ -46,8 +47,8 @@ impl Lane {
     }
 
     /// Log keys whose events are set aside.
-    pub fn parked(&self) -> &HashSet<LogKey> {
-        &self.parked
+    pub fn parked(&self) -> impl Iterator<Item = LogKey> {
+        self.parked.keys().copied()
     }
 
     /// The outcome and the writes of the records, in order. The batch must be applied before the lane's next one is.
@@ -58,7 +59,7 @@ impl Lane {
         let mut outcomes = Vec::with_capacity(events.len());
         let mut collected = Collected::default();
         for (at, event) in &events {
-            let inputs = facts.inputs(&self.blocks, &event.body, event);
+            let inputs = facts.inputs(&self.blocks, *at, event);
             let projection = match event.body.conversation() {
                 None => project(&self.rules, &mut None, &inputs, *at, event),
                 Some(conversation) => {
@@ -99,7 +100,7 @@ impl Lane {
         for record in records {
             let (seq, time) = (record.position.seq, record.position.time);
             let id = match Event::decode(&record.bytes) {
-                Ok(event) if event.rules <= RULES && !self.parked.contains(&event.key) => {
+                Ok(event) if event.rules <= RULES && self.parked.get(&event.key).is_none_or(|first| seq < *first) => {
                     let id = event.id;
                     events.push((record.position, event));
                     id
@@ -109,7 +110,8 @@ impl Lane {
                         Event::decode_key(&record.bytes).map_err(|error| StoreError::Corrupt(format!("event {seq}: {error}")))?;
                     let reason =
                         set_aside.map_or_else(|error| error.to_string(), |event| format!("rules {} are newer than {RULES}", event.rules));
-                    if self.parked.insert(key) {
+                    if self.parked.get(&key).is_none_or(|first| seq < *first) {
+                        self.parked.insert(key, seq);
                         error!(%seq, %reason, "event can't be judged by this version; its log key is parked");
                     }
                     batch.writes.push(Write::Parked { key, at: seq, time, bytes: record.bytes.clone() });
@@ -133,12 +135,9 @@ impl Lane {
                 self.heads.insert(conversation, None);
                 wanted.heads.push(conversation);
             }
-            if let Some(key) = dedup_key(event)
-                && let Entry::Vacant(entry) = facts.dedup.entry(key)
-            {
-                wanted.dedup.push((entry.key().clone(), at.seq));
-                entry.insert(None);
-            }
+            // As of each event, not of the batch's first under the key: what was judged before writes nothing here, so its row is in the
+            // store only.
+            wanted.dedup.extend(dedup_key(event).map(|key| (key, at.seq)));
             if reaches_others(&event.body) && !self.blocks.contains(&event.key) {
                 self.blocks.insert(event.key, Vec::new());
                 wanted.blocks.push((event.key, at.seq));
@@ -170,7 +169,7 @@ impl Lane {
         for ((key, _), rows) in wanted.blocks.into_iter().zip(known.blocks) {
             self.blocks.insert(key, rows);
         }
-        facts.dedup.extend(wanted.dedup.into_iter().map(|(key, _)| key).zip(known.dedup));
+        facts.dedup.extend(wanted.dedup.into_iter().zip(known.dedup));
         facts.messages.extend(wanted.messages.into_iter().zip(known.messages));
     }
 
@@ -189,14 +188,22 @@ impl Lane {
 /// What a batch's events know besides heads and blocks, kept up with what they write.
 #[derive(Default)]
 struct Facts {
-    dedup: HashMap<DedupKey, Option<DedupRow>>,
+    /// As of each event that asks.
+    dedup: HashMap<(DedupKey, Seq), Option<DedupRow>>,
+    /// The newest message of the batch itself under each client id.
+    accepted: HashMap<DedupKey, DedupRow>,
     messages: HashMap<(ConversationId, Seq), Option<MessageRow>>,
 }
 
 impl Facts {
-    fn inputs(&self, blocks: &Recent<LogKey, Vec<BlockRow>>, body: &Body, event: &Event) -> Inputs {
+    fn inputs(&self, blocks: &Recent<LogKey, Vec<BlockRow>>, at: Position, event: &Event) -> Inputs {
+        let body = &event.body;
+        let newest = |key: DedupKey| {
+            let accepted = self.accepted.get(&key).copied();
+            self.dedup.get(&(key, at.seq)).copied().flatten().into_iter().chain(accepted).max_by_key(|row| row.seq)
+        };
         Inputs {
-            dedup: dedup_key(event).and_then(|key| self.dedup.get(&key).copied().flatten()),
+            dedup: dedup_key(event).and_then(newest),
             blocks: if reaches_others(body) { blocks.get(&event.key).cloned().unwrap_or_default() } else { Vec::new() },
             target: body.target().and_then(|target| self.messages.get(&target).cloned().flatten()),
         }
@@ -204,7 +211,7 @@ impl Facts {
 
     fn absorb(&mut self, write: &Write) {
         match write {
-            Write::Dedup { key, row } => drop(self.dedup.insert(key.clone(), Some(*row))),
+            Write::Dedup { key, row } => drop(self.accepted.insert(key.clone(), *row)),
             Write::Message { conversation, row } => {
                 // Only what a later event of the batch refers to was asked for.
                 if let Some(known) = self.messages.get_mut(&(*conversation, row.seq))

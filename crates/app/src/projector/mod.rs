@@ -42,7 +42,8 @@ pub fn project(rules: &Rules, head: &mut Option<Head>, known: &Inputs, at: Posit
         Body::Block(block) => block::project(&case, block, &mut writes),
     };
     let outcome = verdict.unwrap_or_else(Outcome::Rejected);
-    if let (Outcome::Rejected(_) | Outcome::Duplicate(_), Some(conversation)) = (outcome, event.body.conversation()) {
+    if let Outcome::Rejected(_) | Outcome::Duplicate(_) = outcome {
+        let conversation = event.body.place();
         writes.clear();
         writes.push(Write::Outcome { conversation, at: at.seq, outcome });
         if let (Outcome::Rejected(_), Some(actor)) = (outcome, &event.actor) {

@@ -15,9 +15,9 @@ pub(super) fn project(case: &Case<'_>, head: &mut Option<Head>, opening: &Openin
         }
         case.not_blocked()?;
         *head = Some(born);
-        writes.push(case.feed(&actor, conversation, Happening::Opened, None));
     }
     let (head, actor) = case.member(head)?;
+    writes.push(case.feed(actor, conversation, Happening::Opened, None));
     writes.push(Write::InboxTip { user: actor.clone(), conversation, tip: Cell { at: case.at.seq, value: Tip::of(head) } });
     case.done()
 }

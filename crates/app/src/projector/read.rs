@@ -11,8 +11,9 @@ pub(super) fn project(case: &Case<'_>, head: &mut Option<Head>, read: &Read, wri
     if mark.seq > head.tip() || mark.n > head.n {
         return Err(Rejection::BeyondHead);
     }
-    if mark.seq < head.born {
-        return Err(Rejection::NoMessage);
+    // The number must be that message's, or unread would be wrong for good.
+    if case.target(head)?.n != mark.n {
+        return Err(Rejection::Mismatch);
     }
     for register in [Register::Seen, Register::Read] {
         writes.push(Write::Mark { user: actor.clone(), conversation, register, mark });

@@ -60,7 +60,7 @@ impl Projector {
 
     async fn project_all(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<(), ProjectorError> {
         let mut lane = Lane::new(self.rules.clone(), &*self.store).await?;
-        self.outcomes.set_parked(lane.parked());
+        self.outcomes.park(lane.parked());
         let mut tail = self.resume(partition, progress).await?;
         loop {
             let records = tokio::select! {
@@ -77,13 +77,13 @@ impl Projector {
             };
             let checkpoint = projected.batch.checkpoint.map(|(_, checkpoint)| checkpoint);
             // The same batch again is harmless, so whatever part of a failed one was written does not matter.
-            while let Err(error) = self.store.apply(projected.batch.clone()).await {
+            while let Err(error) = self.store.apply(&projected.batch).await {
                 if !patience.retry_after(&error).await? {
                     return Ok(());
                 }
             }
-            if lane.parked().len() != self.outcomes.parked_len() {
-                self.outcomes.set_parked(lane.parked());
+            if lane.parked().any(|key| !self.outcomes.is_parked(&key)) {
+                self.outcomes.park(lane.parked());
             }
             if let Some(checkpoint) = checkpoint {
                 progress.send_modify(|progress| {

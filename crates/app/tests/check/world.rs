@@ -40,7 +40,7 @@ impl World {
 
     pub async fn flush(&mut self) {
         let projected = self.lane.project(&self.store, &self.waiting).await.unwrap();
-        self.store.apply(projected.batch).await.unwrap();
+        self.store.apply(&projected.batch).await.unwrap();
         self.waiting.clear();
     }
 

@@ -159,7 +159,6 @@ fn a_stranger_never_learns_of_a_block() {
 }
 
 #[test]
-#[ignore = "fails: nothing that is stored tells that a block was projected"]
 fn what_became_of_a_block_is_found_again() {
     let (pair, store) = (alice_and(bob()), Arc::new(ModelStore::default()));
     let log = [event(0, BEGINNING, Some(alice()), Body::Block(Block { pair: pair.clone(), on: true })).1];

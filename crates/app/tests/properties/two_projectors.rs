@@ -72,14 +72,12 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    #[ignore = "fails: a batch that begins with events judged before forgets the client ids of those"]
     fn two_projectors_whose_batches_span_the_head_end_as_one(scenario in of_a_pair(5..=60), schedule in schedule()) {
         interleaved_agree(&scenario, &schedule, Fault::None, Batches::Anywhere)?;
     }
 }
 
 #[test]
-#[ignore = "fails: a batch that begins with events judged before forgets the client ids of those"]
 fn a_retry_in_one_batch_with_its_first_try_is_a_duplicate_also_after_a_restart() {
     let (_, script) = small_scripts().swap_remove(0);
     let store = stored(State::default());

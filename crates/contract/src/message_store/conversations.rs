@@ -11,7 +11,7 @@ pub async fn a_head_reads_back_and_an_older_one_never_replaces_it(store: &dyn Me
     let conversation = ConversationId::direct(&pair);
     assert_eq!(store.head(conversation).await.unwrap(), None);
     for applied in [5, 9, 7] {
-        store.apply(Batch { heads: vec![(conversation, head(&pair, applied))], ..Batch::default() }).await.unwrap();
+        store.apply(&Batch { heads: vec![(conversation, head(&pair, applied))], ..Batch::default() }).await.unwrap();
     }
     assert_eq!(store.head(conversation).await.unwrap(), Some(head(&pair, 9)));
 }
@@ -20,7 +20,7 @@ pub async fn a_head_reads_back_and_an_older_one_never_replaces_it(store: &dyn Me
 pub async fn all_heads_are_walked_once(store: &dyn MessageStore) {
     let pairs: Vec<_> = (0..25).map(|_| ids::pair()).collect();
     let heads = pairs.iter().map(|pair| (ConversationId::direct(pair), head(pair, 1))).collect();
-    store.apply(Batch { heads, ..Batch::default() }).await.unwrap();
+    store.apply(&Batch { heads, ..Batch::default() }).await.unwrap();
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let page = store.heads(after, 7).await.unwrap();

@@ -66,7 +66,7 @@ pub fn tip_of(user: &UserId, conversation: ConversationId, pair: &Pair, number: 
 }
 
 pub async fn apply(store: &dyn MessageStore, writes: impl IntoIterator<Item = Write>) {
-    store.apply(Batch { writes: writes.into_iter().collect(), ..Batch::default() }).await.expect("apply");
+    store.apply(&Batch { writes: writes.into_iter().collect(), ..Batch::default() }).await.expect("apply");
 }
 
 pub async fn write_messages(store: &dyn MessageStore, conversation: ConversationId, numbers: impl IntoIterator<Item = u64>) {

@@ -21,7 +21,7 @@ pub use write::Write;
 /// - **Bounded**: a page has at most `limit` rows, and adjacent pages meet with no gap and no overlap.
 #[async_trait]
 pub trait MessageStore: Send + Sync {
-    async fn apply(&self, batch: Batch) -> Result<(), StoreError>;
+    async fn apply(&self, batch: &Batch) -> Result<(), StoreError>;
 
     /// Up to where a partition has been applied; `None` before its first event.
     async fn checkpoint(&self, partition: Partition) -> Result<Option<Checkpoint>, StoreError>;
@@ -82,11 +82,11 @@ pub trait MessageStore: Send + Sync {
     /// A user's feed after a key, in order.
     async fn feed(&self, user: &UserId, after: FeedKey, limit: usize) -> Result<Vec<FeedRow>, StoreError>;
 
-    /// The time below which no event can still appear in a feed: the lowest checkpoint's.
-    async fn horizon(&self) -> Result<Millis, StoreError>;
+    /// The time below which no event can still appear in a feed: the lowest checkpoint's of so many partitions. Zero while one has none.
+    async fn horizon(&self, partitions: u32) -> Result<Millis, StoreError>;
 
-    /// Log keys whose events were set aside because one of them could not be read.
-    async fn parked(&self, limit: usize) -> Result<Vec<LogKey>, StoreError>;
+    /// Log keys whose events were set aside because one of them could not be judged, each with the first such event.
+    async fn parked(&self, limit: usize) -> Result<Vec<(LogKey, Seq)>, StoreError>;
 
     /// Why the event at `seq` changed nothing; `None` if it is not projected, or did change something.
     async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Outcome>, StoreError>;

@@ -1,10 +1,13 @@
 //! Writes: merges a batch into the rows that are there, and hands them to the tree in one piece, in the order of their keys.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+};
 
 use dunlin_model::{
     BlockRow, Cell, ConversationId, DedupRow, EventId, Head, InboxRow, Mark, MemberRow, MessageRow, Millis, Offset, Pair, Partition,
-    Register, Seq, Standing, UserId, encode,
+    Register, Revision, Seq, Standing, UserId, encode,
 };
 use dunlin_ports::{Batch, Checkpoint, StoreError, Write};
 use minicbor::{Decode, Encode};
@@ -46,7 +49,7 @@ impl From<StoredCheckpoint> for Checkpoint {
 
 impl Messages {
     /// All of the batch becomes visible at once, so its order within does not matter.
-    pub(super) fn apply_batch(&self, batch: Batch) -> Result<(), StoreError> {
+    pub(super) fn apply_batch(&self, batch: &Batch) -> Result<(), StoreError> {
         let mut recent = self.writer();
         let applied = self.tree.applied();
         let mut merge = Merge {
@@ -61,11 +64,11 @@ impl Messages {
             (Some(_), None) => Some(Seq::ZERO),
             (None, _) => None,
         };
-        for write in batch.writes {
+        for write in &batch.writes {
             merge.write(write, fresh_above)?;
         }
-        for (conversation, head) in batch.heads {
-            merge.head(conversation, head, fresh_above)?;
+        for (conversation, head) in &batch.heads {
+            merge.head(*conversation, head, fresh_above)?;
         }
         let mut next = applied.unwrap_or(0);
         if let Some((partition, checkpoint)) = batch.checkpoint {
@@ -82,7 +85,7 @@ impl Messages {
 
     pub(super) fn raise_delivered(&self, conversation: ConversationId, user: UserId, mark: Mark) -> Result<(), StoreError> {
         let write = Write::Mark { user, conversation, register: Register::Delivered, mark };
-        self.apply_batch(Batch { writes: vec![write], ..Batch::default() })
+        self.apply_batch(&Batch { writes: vec![write], ..Batch::default() })
     }
 }
 
@@ -97,24 +100,24 @@ impl Recent {
 
 /// Rows of a batch that several writes may touch.
 #[derive(Default)]
-struct Changed {
+struct Changed<'a> {
     inbox: HashMap<Vec<u8>, InboxRow>,
     members: HashMap<Vec<u8>, MemberRow>,
-    messages: HashMap<Vec<u8>, MessageRow>,
+    messages: HashMap<Vec<u8>, Cow<'a, MessageRow>>,
     dedup: HashMap<Vec<u8>, Vec<DedupRow>>,
     blocks: HashMap<Vec<u8>, Vec<BlockRow>>,
     standings: HashMap<Vec<u8>, Standing>,
     reactions: HashMap<Vec<u8>, Cell<bool>>,
 }
 
-impl Changed {
+impl Changed<'_> {
     fn encode_into(&self, rows: &mut Vec<(Vec<u8>, Vec<u8>)>) {
         fn all<T: Encode<()>>(changed: &HashMap<Vec<u8>, T>, rows: &mut Vec<(Vec<u8>, Vec<u8>)>) {
             rows.extend(changed.iter().map(|(key, row)| (key.clone(), encode(row))));
         }
         all(&self.inbox, rows);
         all(&self.members, rows);
-        all(&self.messages, rows);
+        rows.extend(self.messages.iter().map(|(key, row)| (key.clone(), encode(&**row))));
         all(&self.dedup, rows);
         all(&self.blocks, rows);
         all(&self.standings, rows);
@@ -127,57 +130,46 @@ struct Merge<'a> {
     recent: &'a Recent,
     /// Rows that only one write of a batch touches.
     rows: Vec<(Vec<u8>, Vec<u8>)>,
-    changed: Changed,
+    changed: Changed<'a>,
 }
 
-impl Merge<'_> {
-    fn write(&mut self, write: Write, fresh_above: Option<Seq>) -> Result<(), StoreError> {
+impl<'a> Merge<'a> {
+    fn write(&mut self, write: &'a Write, fresh_above: Option<Seq>) -> Result<(), StoreError> {
         match write {
-            Write::Message { conversation, row } => self.message(conversation, row, fresh_above)?,
-            Write::Revision { conversation, target, revision, .. } => {
-                let key = keys::message(conversation, target);
-                let missing = || StoreError::Corrupt(format!("revision of a message that is not there: {conversation} {target}"));
-                match self.changed.messages.entry(key) {
-                    Entry::Occupied(mut row) => row.get_mut().revise(revision),
-                    Entry::Vacant(place) => {
-                        let mut row: MessageRow = get(&self.snapshot, place.key())?.ok_or_else(missing)?;
-                        row.revise(revision);
-                        place.insert(row);
-                    }
-                }
-            }
-            Write::Edit { conversation, target, row } => self.put(keys::edit(conversation, target, row.at), &row),
+            Write::Message { conversation, row } => self.message(*conversation, row, fresh_above)?,
+            Write::Revision { conversation, target, revision, .. } => self.revise(*conversation, *target, revision)?,
+            Write::Edit { conversation, target, row } => self.put(keys::edit(*conversation, *target, row.at), row),
             Write::Index { conversation, row } => {
-                self.put(keys::index(conversation, row.n), &row);
-                self.put(keys::index_time(conversation, row.at, row.n), &row);
+                self.put(keys::index(*conversation, row.n), row);
+                self.put(keys::index_time(*conversation, row.at, row.n), row);
             }
-            Write::DeletedNumber { conversation, n, at } => self.put(keys::deleted(conversation, n), &at),
-            Write::Hidden { user, conversation, target, at } => self.put(keys::hidden(&user, conversation, target), &at),
+            Write::DeletedNumber { conversation, n, at } => self.put(keys::deleted(*conversation, *n), at),
+            Write::Hidden { user, conversation, target, at } => self.put(keys::hidden(user, *conversation, *target), at),
             Write::Reaction { conversation, target, user, emoji, on, .. } => {
-                let key = keys::reaction(conversation, target, &user, &emoji);
+                let key = keys::reaction(*conversation, *target, user, emoji);
                 let row = touch(&mut self.changed.reactions, key, &self.snapshot, || Cell { at: Seq::ZERO, value: false })?;
                 if row.at <= on.at {
-                    *row = on;
+                    *row = on.clone();
                 }
             }
-            Write::InboxTip { user, conversation, tip } => Cell::merge(&mut self.inbox(&user, conversation)?.tip, tip),
-            Write::InboxDeleted { user, conversation, deleted } => Cell::merge(&mut self.inbox(&user, conversation)?.deleted, deleted),
-            Write::InboxArchived { user, conversation, archived } => Cell::merge(&mut self.inbox(&user, conversation)?.archived, archived),
-            Write::InboxVeiled { user, conversation, veiled } => Cell::merge(&mut self.inbox(&user, conversation)?.veiled, veiled),
-            Write::Mark { user, conversation, register, mark } => self.mark(&user, conversation, register, mark)?,
+            Write::InboxTip { user, conversation, tip } => Cell::merge(&mut self.inbox(user, *conversation)?.tip, tip.clone()),
+            Write::InboxDeleted { user, conversation, deleted } => Cell::merge(&mut self.inbox(user, *conversation)?.deleted, deleted.clone()),
+            Write::InboxArchived { user, conversation, archived } => Cell::merge(&mut self.inbox(user, *conversation)?.archived, archived.clone()),
+            Write::InboxVeiled { user, conversation, veiled } => Cell::merge(&mut self.inbox(user, *conversation)?.veiled, veiled.clone()),
+            Write::Mark { user, conversation, register, mark } => self.mark(user, *conversation, *register, *mark)?,
             Write::Block(row) => self.block(row)?,
-            Write::Feed { user, row } => self.put(keys::feed(&user, &row.key), &row),
+            Write::Feed { user, row } => self.put(keys::feed(user, &row.key), row),
             Write::Dedup { key, row } => {
-                let rows = touch(&mut self.changed.dedup, keys::dedup(&key), &self.snapshot, Vec::new)?;
+                let rows = touch(&mut self.changed.dedup, keys::dedup(key), &self.snapshot, Vec::new)?;
                 rows.retain(|other: &DedupRow| other.seq != row.seq);
-                rows.push(row);
+                rows.push(*row);
                 rows.sort_unstable_by_key(|row| row.seq);
                 if rows.len() > DEDUP_ROWS_MAX {
                     rows.remove(0);
                 }
             }
-            Write::Outcome { conversation, at, outcome } => self.put(keys::outcome(conversation, at), &outcome),
-            Write::Parked { key, at, bytes, .. } => self.rows.push((keys::parked(&key, at), bytes.to_vec())),
+            Write::Outcome { conversation, at, outcome } => self.put(keys::outcome(*conversation, *at), outcome),
+            Write::Parked { key, at, bytes, .. } => self.rows.push((keys::parked(key, *at), bytes.to_vec())),
         }
         Ok(())
     }
@@ -187,26 +179,39 @@ impl Merge<'_> {
     }
 
     /// As it was sent, with the revision that it may have already.
-    fn message(&mut self, conversation: ConversationId, mut row: MessageRow, fresh_above: Option<Seq>) -> Result<(), StoreError> {
+    fn message(&mut self, conversation: ConversationId, row: &'a MessageRow, fresh_above: Option<Seq>) -> Result<(), StoreError> {
         let key = keys::message(conversation, row.seq);
-        let there = match self.changed.messages.get(&key) {
-            Some(there) => Some(there.clone()),
+        let there = match self.changed.messages.remove(&key) {
+            Some(there) => Some(there.into_owned()),
             None if fresh_above.is_some_and(|above| row.seq > above) => None,
             None => get(&self.snapshot, &key)?,
         };
+        let mut row = Cow::Borrowed(row);
         if let Some(revision) = there.and_then(|there: MessageRow| there.revision) {
-            row.revise(revision);
+            row.to_mut().revise(revision);
         }
         self.changed.messages.insert(key, row);
         Ok(())
     }
 
-    fn head(&mut self, conversation: ConversationId, head: Head, fresh_above: Option<Seq>) -> Result<(), StoreError> {
+    fn revise(&mut self, conversation: ConversationId, target: Seq, revision: &Cell<Revision>) -> Result<(), StoreError> {
+        let key = keys::message(conversation, target);
+        let missing = || StoreError::Corrupt(format!("revision of a message that is not there: {conversation} {target}"));
+        let mut row = match self.changed.messages.remove(&key) {
+            Some(row) => row.into_owned(),
+            None => get(&self.snapshot, &key)?.ok_or_else(missing)?,
+        };
+        row.revise(revision.clone());
+        self.changed.messages.insert(key, Cow::Owned(row));
+        Ok(())
+    }
+
+    fn head(&mut self, conversation: ConversationId, head: &Head, fresh_above: Option<Seq>) -> Result<(), StoreError> {
         let key = keys::head(conversation);
         let newer = fresh_above.is_some_and(|above| head.applied > above)
             || get(&self.snapshot, &key)?.is_none_or(|there: Head| there.applied <= head.applied);
         if newer {
-            self.put(key, &head);
+            self.put(key, head);
         }
         Ok(())
     }
@@ -247,16 +252,16 @@ impl Merge<'_> {
         touch(&mut self.changed.members, keys::member(conversation, user), &self.snapshot, || MemberRow::new(user.clone()))
     }
 
-    fn block(&mut self, row: BlockRow) -> Result<(), StoreError> {
+    fn block(&mut self, row: &BlockRow) -> Result<(), StoreError> {
         let pair = Pair::new(row.blocker.clone(), row.blocked.clone());
         for user in pair.users() {
             let other = pair.other(user);
             let key = keys::standing(user, other);
-            touch(&mut self.changed.standings, key, &self.snapshot, || Standing::new(other.clone()))?.merge(user, &row);
+            touch(&mut self.changed.standings, key, &self.snapshot, || Standing::new(other.clone()))?.merge(user, row);
         }
         let rows = touch(&mut self.changed.blocks, keys::blocks(&pair.log_key()), &self.snapshot, Vec::new)?;
         rows.retain(|other: &BlockRow| other.at != row.at);
-        rows.push(row);
+        rows.push(row.clone());
         rows.sort_unstable_by_key(|row| row.at);
         // Nothing below the applied position is ever judged again, so a row that a newer one of its direction has replaced can go.
         if rows.len() > BLOCK_ROWS_MAX

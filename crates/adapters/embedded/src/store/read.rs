@@ -20,7 +20,7 @@ use crate::tree::{Slice, Snapshot};
 
 #[async_trait]
 impl MessageStore for Messages {
-    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+    async fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
         self.apply_batch(batch)
     }
 
@@ -181,13 +181,18 @@ impl MessageStore for Messages {
         )
     }
 
-    async fn horizon(&self) -> Result<Millis, StoreError> {
-        let only = self.checkpoint(Partition(0)).await?;
-        Ok(only.map(|checkpoint| checkpoint.log_time).unwrap_or_default())
+    async fn horizon(&self, partitions: u32) -> Result<Millis, StoreError> {
+        let mut lowest = Millis(u64::MAX);
+        for partition in 0..partitions {
+            let checkpoint = self.checkpoint(Partition(partition)).await?;
+            let Some(checkpoint) = checkpoint else { return Ok(Millis::ZERO) };
+            lowest = lowest.min(checkpoint.log_time);
+        }
+        Ok(lowest)
     }
 
-    async fn parked(&self, limit: usize) -> Result<Vec<LogKey>, StoreError> {
-        let mut keys: Vec<LogKey> = Vec::new();
+    async fn parked(&self, limit: usize) -> Result<Vec<(LogKey, Seq)>, StoreError> {
+        let mut keys: Vec<(LogKey, Seq)> = Vec::new();
         let mut after = vec![keys::PARKED];
         while keys.len() < limit {
             let Some(found) = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&[keys::PARKED + 1][..])))?.next()
@@ -199,7 +204,8 @@ impl MessageStore for Messages {
                 decode(&found[1..]).map_err(|error| StoreError::Corrupt(format!("parked {}: {error}", found.escape_ascii())))?;
             // On to the next key: past every seq of this one.
             after = Key::new(keys::PARKED).bytes(&encode(&key)).seq(Seq::MAX).build();
-            keys.push(key);
+            let first = keys::last_number(&found).and_then(Seq::from_u64);
+            keys.push((key, first.ok_or_else(|| StoreError::Corrupt(format!("parked {}", found.escape_ascii())))?));
         }
         Ok(keys)
     }

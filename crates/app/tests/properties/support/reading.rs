@@ -11,8 +11,13 @@ use dunlin_model::{
 use dunlin_ports::{Appended, Clock, Directory, Ephemeral, EventLog, IdGen, StoreError, Tail};
 
 pub fn reader(store: &Arc<ModelStore>) -> App {
+    reader_of(store, 1)
+}
+
+/// Over what so many partitions are projected into.
+pub fn reader_of(store: &Arc<ModelStore>, partitions: u32) -> App {
     App {
-        log: Arc::new(Absent),
+        log: Arc::new(Partitions(partitions)),
         store: store.clone(),
         directory: Arc::new(Absent),
         ephemeral: Arc::new(Absent),
@@ -27,18 +32,21 @@ pub fn reader(store: &Arc<ModelStore>) -> App {
 
 struct Absent;
 
+/// A log of which only the number of partitions is known.
+struct Partitions(u32);
+
 fn absent<T>() -> Result<T, StoreError> {
     Err(StoreError::Unavailable("there is nothing but the message store here".to_owned()))
 }
 
 #[async_trait]
-impl EventLog for Absent {
+impl EventLog for Partitions {
     async fn append(&self, _: &LogKey, _: &Event) -> Result<Appended, StoreError> {
         absent()
     }
 
     fn partitions(&self) -> u32 {
-        1
+        self.0
     }
 
     async fn tail(&self, _: Partition, _: Offset) -> Result<Box<dyn Tail>, StoreError> {

@@ -50,7 +50,7 @@ impl Script {
             let (event, record) = event(script.records.len(), time, actor, body);
             let projected = now(lane.project(&store, std::slice::from_ref(&record))).expect("the model store never fails");
             let outcome = projected.outcomes[0].outcome.expect("a new event has a new outcome");
-            now(store.apply(projected.batch)).expect("the model store never fails");
+            now(store.apply(&projected.batch)).expect("the model store never fails");
             script.moments.push(Moment::Logged { event: Box::new(event), position: record.position, outcome });
             script.records.push(record);
         }

@@ -98,9 +98,9 @@ impl Naive {
             happens.then_some(FeedRow { key, what, target })
         };
         match (&told.body, told.outcome) {
-            (_, Outcome::Duplicate(_)) | (Body::Block(_), Outcome::Rejected(_)) => None,
+            (_, Outcome::Duplicate(_)) => None,
             (_, Outcome::Rejected(_)) => row(own, Happening::Rejected, None),
-            (Body::Open(_), _) => row(own && self.opening(conversation?)?.seq == told.seq, Happening::Opened, None),
+            (Body::Open(_), _) => row(own, Happening::Opened, None),
             (Body::Message(_), _) => row(member, Happening::Message, None),
             (Body::Edit(edit), _) => row(member, Happening::Edited, Some(edit.target)),
             (Body::Delete(delete), _) => {
