@@ -26,9 +26,9 @@ pub enum HistoryQuery {
 pub struct HistoryPage {
     /// Newest first.
     pub messages: Vec<MessageView>,
-    /// Ask `Before` this for older ones; none at the beginning.
+    /// Ask `Before` this for older ones; none if there are none, or nothing was found.
     pub older: Option<Seq>,
-    /// Ask `After` this for newer ones; none at the end.
+    /// Ask `After` this for newer ones; none if there are none, or nothing was found.
     pub newer: Option<Seq>,
 }
 

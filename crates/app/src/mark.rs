@@ -25,7 +25,7 @@ impl App {
         Ok(self.store.mark_delivered(conversation, caller, up_to).await?)
     }
 
-    /// The last message at or below a seq. Beyond the conversation's last message there is nothing to mark.
+    /// The last message at or below a seq. Beyond the conversation's last event there is nothing to mark.
     async fn mark_at(&self, head: &Head, conversation: ConversationId, up_to: Seq) -> Result<Mark, AppError> {
         if up_to > head.applied {
             return Err(Rejection::BeyondHead.into());

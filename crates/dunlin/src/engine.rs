@@ -26,14 +26,14 @@ pub struct EngineOptions {
     pub rules: Rules,
     /// How many events may be in the log without being projected.
     pub unprojected_max: usize,
-    /// How long the log keeps what the state has.
-    pub log_retention: Duration,
+    /// How long the log keeps what the state has; none keeps everything.
+    pub log_retention: Option<Duration>,
 }
 
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
         const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-        EngineOptions { folder: Options::default(), rules: Rules::default(), unprojected_max: UNPROJECTED_MAX, log_retention: WEEK }
+        EngineOptions { folder: Options::default(), rules: Rules::default(), unprojected_max: UNPROJECTED_MAX, log_retention: Some(WEEK) }
     }
 }
 
@@ -68,7 +68,8 @@ impl Engine {
         let (sender, progress) = watch::channel(Progress::default());
         let stop = Arc::new(AtomicBool::new(false));
         let alarm = Arc::new(Mutex::new(None));
-        let trimmer = trimmer(Arc::clone(&folder), options.log_retention, Arc::clone(&stop), Arc::clone(&alarm), Arc::clone(&clock));
+        let trim = |retention| trimmer(Arc::clone(&folder), retention, Arc::clone(&stop), Arc::clone(&alarm), Arc::clone(&clock));
+        let trimmer = options.log_retention.map(trim);
         let app = App {
             log: folder.log.clone(),
             store: folder.store.clone(),
@@ -82,7 +83,7 @@ impl Engine {
             dedup_window_ms,
         };
         let projector = Some(start(projector, sender));
-        Ok(Engine { app, folder, progress, stop, projector, trimmer: Some(trimmer), alarm })
+        Ok(Engine { app, folder, progress, stop, projector, trimmer, alarm })
     }
 
     /// Waits until everything that the log held when this was called is projected. Tells how far it has come, as (done, of).
@@ -112,7 +113,7 @@ impl Engine {
             0 => None,
             count => Some(format!("{count} log keys are parked: an event of each could not be read by this version; see the logs")),
         };
-        [self.progress().trouble, self.folder.trouble(), alarm, parked].into_iter().flatten().collect()
+        [self.progress().trouble, self.folder.trouble(), self.folder.log.trouble(), alarm, parked].into_iter().flatten().collect()
     }
 
     /// Stops projecting, and puts the state into files so that the next start has nothing to replay. Blocks.

@@ -149,6 +149,8 @@ async fn a_lost_state_is_made_again_and_a_lost_log_is_refused() {
     assert_right(&engine).await;
     engine.close().unwrap();
     fs::remove_dir_all(dir.path().join("log")).unwrap();
+    assert!(matches!(Engine::open(dir.path(), options()), Err(OpenError::NoLog(_))));
+    fs::create_dir(dir.path().join("log")).unwrap();
     assert!(matches!(Engine::open(dir.path(), options()), Err(OpenError::StateAhead { .. })));
 }
 

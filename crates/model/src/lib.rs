@@ -34,7 +34,7 @@ pub use outcome::{Accepted, Outcome, Rejection};
 pub use position::{Epoch, N, Offset, Partition, Position, Seq};
 pub use rows::{BlockRow, DedupKey, DedupRow, EditRow, FeedKey, FeedRow, Happening, IndexRow, MessageRow, ReactionRow, Revision, Standing};
 pub use text::Text;
-pub use time::{Millis, Month};
+pub use time::Millis;
 
 /// The version of the projector's rules that new events are written under (an event is projected by the rules that it carries).
 pub const RULES: u16 = 1;

@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{Cell, ClientId, Content, ContentHash, ConversationId, Emoji, MessageType, Millis, Month, N, Seq, UserId};
+use crate::{Cell, ClientId, Content, ContentHash, ConversationId, Emoji, MessageType, Millis, N, Seq, UserId};
 
 /// A stored message. What it was sent as never changes; edits and the deletion are in `revision`.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -194,12 +194,6 @@ pub struct FeedKey {
     pub conversation: ConversationId,
     #[n(2)]
     pub seq: Seq,
-}
-
-impl FeedKey {
-    pub fn month(&self) -> Month {
-        self.at.month()
-    }
 }
 
 /// Something that happened to a user: a reference, without content.

@@ -1,6 +1,9 @@
 //! The event log as one partition: our segmented log, with events as its payloads.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use async_trait::async_trait;
 use dunlin_model::{Epoch, Event, LogKey, Millis, Offset, Partition, Position, Seq};
@@ -13,18 +16,36 @@ const READ_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub struct EventLog {
     log: Arc<Log>,
+    /// Why the last append failed; none once one has succeeded again.
+    trouble: Mutex<Option<String>>,
+    troubled: AtomicBool,
 }
 
 impl EventLog {
     pub(crate) fn new(log: Arc<Log>) -> EventLog {
-        EventLog { log }
+        EventLog { log, trouble: Mutex::default(), troubled: AtomicBool::new(false) }
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Cheap while all is well.
+    fn note(&self, outcome: &Result<log::Appended, AppendError>) {
+        let failed = outcome.as_ref().err().filter(|error| !matches!(error, AppendError::TooLarge));
+        if failed.is_some() || self.troubled.load(Ordering::Relaxed) {
+            self.troubled.store(failed.is_some(), Ordering::Relaxed);
+            *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = failed.map(|error| format!("the log: {error}"));
+        }
     }
 }
 
 #[async_trait]
 impl dunlin_ports::EventLog for EventLog {
     async fn append(&self, _: &LogKey, event: &Event) -> Result<Appended, StoreError> {
-        let appended = self.log.append(event.encode()).await?;
+        let appended = self.log.append(event.encode()).await;
+        self.note(&appended);
+        let appended = appended?;
         Ok(Appended { seq: Seq::new(Epoch(self.log.epoch()), Offset(appended.position)) })
     }
 

@@ -86,6 +86,8 @@ pub enum OpenError {
     Format { path: PathBuf, found: String },
     #[error("{} holds files but no FORMAT: not a data folder of dunlin, or its FORMAT was deleted; choose an empty or a new folder", .0.display())]
     NotOurs(PathBuf),
+    #[error("{} is gone, but there is a state that was made from it: restore the log; do not start without it", .0.display())]
+    NoLog(PathBuf),
     #[error("the state in {} has applied {applied} events, the log holds {durable}: the log was cut or replaced; restore the log that belongs to this state", path.display())]
     StateAhead { path: PathBuf, applied: u64, durable: u64 },
     #[error("the log in {} begins at {oldest}, the state has applied only {applied}: events in between are gone; restore the state or the log from a backup", path.display())]
@@ -102,6 +104,21 @@ pub enum OpenError {
     Io { path: PathBuf, source: io::Error },
 }
 
+impl OpenError {
+    /// Whether what is stored is wrong, rather than out of reach.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            OpenError::StateAhead { .. } | OpenError::StateBehind { .. } | OpenError::NoLog(_) => true,
+            OpenError::Log(error) => matches!(error, LogError::Corrupt { .. }),
+            OpenError::State(error) => matches!(error, TreeError::Corrupt { .. }),
+            OpenError::Store(error) => matches!(error, StoreError::Corrupt(_)),
+            OpenError::InUse(_) | OpenError::Format { .. } | OpenError::NotOurs(_) | OpenError::Trimmed { .. } | OpenError::Io { .. } => {
+                false
+            }
+        }
+    }
+}
+
 impl Folder {
     /// Opens a data folder, or makes one of an empty or absent folder. Blocks.
     pub fn open(path: &Path, options: &Options) -> Result<Folder, OpenError> {
@@ -109,10 +126,10 @@ impl Folder {
         fs::create_dir_all(path).map_err(failed)?;
         let lock = lock(path)?;
         check_format(path)?;
-        let (segments, recovered) = Log::open(path.join("log"), log_options(options))?;
-        if let Some(torn) = recovered.torn {
-            warn!(?torn, "the log ended in an unfinished write, which was cut; nothing acknowledged was in it");
+        if path.join(STATE).exists() && !path.join("log").exists() {
+            return Err(OpenError::NoLog(path.join("log")));
         }
+        let (segments, _) = Log::open(path.join("log"), log_options(options))?;
         let state = path.join(STATE);
         if !state.exists() && path.join(STATE_ASIDE).exists() {
             // A rebuild was cut off between its two steps: the log has everything that the new state needs.

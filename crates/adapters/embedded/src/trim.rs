@@ -1,6 +1,7 @@
 //! Lets old segments of the log go, after reading back that the state's files have what they said.
 //!
-//! Storage engines have lost writes before. The log is the truth until its events are found in the files; only then may it forget them.
+//! Storage engines have lost writes before. The log is the truth until its messages are found in the state, after that was flushed; only
+//! then may it forget them. Other events (marks, edits, reactions) are not looked up: `dunlin rebuild` and `dunlin check` compare them.
 
 use dunlin_model::{Body, Epoch, Event, Offset, Seq};
 use dunlin_ports::StoreError;
@@ -27,8 +28,8 @@ pub struct ReadBack {
 }
 
 impl Folder {
-    /// Deletes closed segments whose last event is older than `before_ms`, oldest first, each only after everything that its events say was found in
-    /// flushed files. Blocks; reads little at a time.
+    /// Deletes closed segments whose last event is older than `before_ms`, oldest first, each only after all of its messages were found in the
+    /// flushed state. Blocks; reads little at a time.
     pub fn trim(&self, before_ms: u64) -> Result<Result<Trimmed, ReadBack>, OpenError> {
         let mut trimmed = Trimmed::default();
         // The last applied event stays, for it tells whether the log is still the same.

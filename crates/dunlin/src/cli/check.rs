@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use dunlin::engine::EngineOptions;
+use dunlin::engine::{Engine, EngineOptions};
 use dunlin_app::check;
 
 use super::{Data, caught_up, progress_bar, runtime};
@@ -18,12 +18,17 @@ pub struct Check {
 impl Check {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.data.must_exist()?;
-        let mut options = EngineOptions::default();
+        let mut options = EngineOptions { log_retention: None, ..EngineOptions::default() };
         options.folder.verify_log = true;
         runtime()?.block_on(async {
-            let engine = self.data.open(options)?;
+            let engine = match Engine::open(&self.data.data, options) {
+                Err(error) if error.is_damage() => return Ok(wrong(&error)),
+                engine => engine.with_context(|| format!("failed to open {}", self.data.data.display()))?,
+            };
             caught_up(&engine).await?;
-            engine.folder.verify_state().context("the state's files are damaged")?;
+            if let Err(error) = engine.folder.verify_state() {
+                return Ok(wrong(&error));
+            }
             println!("read every record of the log and every file of the state: all checksums are right");
             let bar = progress_bar(0, "checking").with_style(indicatif::ProgressStyle::default_spinner());
             let mut told = |report: &check::Report| {
@@ -37,4 +42,9 @@ impl Check {
             Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         })
     }
+}
+
+fn wrong(what: &dyn std::fmt::Display) -> ExitCode {
+    println!("wrong: {what}");
+    ExitCode::FAILURE
 }

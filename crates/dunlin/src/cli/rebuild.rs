@@ -18,7 +18,7 @@ pub struct Rebuild {
 impl Rebuild {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         self.data.must_exist()?;
-        let options = EngineOptions::default();
+        let options = EngineOptions { log_retention: None, ..EngineOptions::default() };
         Folder::set_state_aside(&self.data.data, &options.folder).context("the state was left as it is")?;
         runtime()?.block_on(async {
             let engine = self.data.open(options)?;

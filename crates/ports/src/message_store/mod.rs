@@ -14,7 +14,7 @@ pub use write::Write;
 /// Takes the projector's writes and answers typed reads. An adapter is a mapping, not a second projector.
 ///
 /// - **Repeatable, in any order**: a write that was made before changes nothing; of two writes to one cell the one with the higher seq
-///   stands, whichever arrived first.
+///   stands, whichever arrived first. Only a revision comes after its message: the projector has read that.
 /// - **Ordered**: `apply` makes a batch's writes, then its heads, then its checkpoint: a head is never there before what it stands for, nor a
 ///   checkpoint before any of its events.
 /// - **Read your writes**: what `apply` has returned from is seen by every later read.

@@ -84,7 +84,7 @@ pub enum Write {
         key: DedupKey,
         row: DedupRow,
     },
-    /// What became of a message event that was not accepted.
+    /// What became of an event that leaves nothing else to tell it by: rejected, a duplicate, or a block.
     Outcome {
         conversation: ConversationId,
         at: Seq,

@@ -125,15 +125,15 @@ impl Changed<'_> {
     }
 }
 
-struct Merge<'a> {
+struct Merge<'a, 'r> {
     snapshot: Snapshot,
-    recent: &'a Recent,
+    recent: &'r Recent,
     /// Rows that only one write of a batch touches.
     rows: Vec<(Vec<u8>, Vec<u8>)>,
     changed: Changed<'a>,
 }
 
-impl<'a> Merge<'a> {
+impl<'a> Merge<'a, '_> {
     fn write(&mut self, write: &'a Write, fresh_above: Option<Seq>) -> Result<(), StoreError> {
         match write {
             Write::Message { conversation, row } => self.message(*conversation, row, fresh_above)?,
@@ -153,8 +153,12 @@ impl<'a> Merge<'a> {
                 }
             }
             Write::InboxTip { user, conversation, tip } => Cell::merge(&mut self.inbox(user, *conversation)?.tip, tip.clone()),
-            Write::InboxDeleted { user, conversation, deleted } => Cell::merge(&mut self.inbox(user, *conversation)?.deleted, deleted.clone()),
-            Write::InboxArchived { user, conversation, archived } => Cell::merge(&mut self.inbox(user, *conversation)?.archived, archived.clone()),
+            Write::InboxDeleted { user, conversation, deleted } => {
+                Cell::merge(&mut self.inbox(user, *conversation)?.deleted, deleted.clone())
+            }
+            Write::InboxArchived { user, conversation, archived } => {
+                Cell::merge(&mut self.inbox(user, *conversation)?.archived, archived.clone())
+            }
             Write::InboxVeiled { user, conversation, veiled } => Cell::merge(&mut self.inbox(user, *conversation)?.veiled, veiled.clone()),
             Write::Mark { user, conversation, register, mark } => self.mark(user, *conversation, *register, *mark)?,
             Write::Block(row) => self.block(row)?,
