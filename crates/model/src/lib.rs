@@ -8,6 +8,8 @@ mod codec;
 mod content;
 mod directory;
 mod event;
+#[cfg(test)]
+mod golden;
 mod head;
 mod ids;
 mod inbox;

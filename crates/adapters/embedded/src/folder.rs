@@ -16,13 +16,14 @@ use std::{
     sync::Arc,
 };
 
-use dunlin_model::Epoch;
+use dunlin_model::{Epoch, Millis};
 use dunlin_ports::StoreError;
 use tracing::warn;
 
 use crate::{
-    Blobs, Directory, EventLog, Messages,
+    Blobs, Directory, EventLog, Messages, StateStats,
     log::{self, Log, LogError, Verify},
+    store::Lifetimes,
     tree::{self, Tree, TreeError},
 };
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub sealed_max: usize,
     pub cache_bytes: u64,
     pub files_max: usize,
+    /// How long a `client_id` is kept, in log time: the dedup window and some more.
+    pub dedup_keep_ms: u64,
     /// Read every record of the log when opening, not only the last segment.
     pub verify_log: bool,
 }
@@ -53,6 +56,7 @@ impl Default for Options {
             sealed_max: tree.sealed_max,
             cache_bytes: tree.cache_bytes,
             files_max: tree.descriptors,
+            dedup_keep_ms: 15 * Millis::DAY,
             verify_log: false,
         }
     }
@@ -135,12 +139,14 @@ impl Folder {
             // A rebuild was cut off between its two steps: the log has everything that the new state needs.
             warn!("a rebuild was interrupted; the state is made anew from the log");
         }
-        let tree = Tree::open(&state, tree_options(options))?;
+        let lifetimes = Lifetimes::new(options.dedup_keep_ms);
+        let now = lifetimes.now();
+        let tree = Tree::open(&state, tree_options(options, lifetimes))?;
         check_positions(path, tree.applied().unwrap_or(0), &segments)?;
         let segments = Arc::new(segments);
         Ok(Folder {
             log: Arc::new(EventLog::new(Arc::clone(&segments))),
-            store: Arc::new(Messages::new(tree, Epoch(segments.epoch()))),
+            store: Arc::new(Messages::new(tree, Epoch(segments.epoch()), now)),
             directory: Arc::new(Directory::open(&path.join("directory.sqlite"))?),
             blobs: Arc::new(Blobs::open(&path.join("blobs"))?),
             segments,
@@ -200,6 +206,10 @@ impl Folder {
         }
     }
 
+    pub fn state_stats(&self) -> StateStats {
+        self.store.tree().stats()
+    }
+
     /// Why the state can't be written at the moment, while it can't.
     pub fn trouble(&self) -> Option<String> {
         self.store.tree().stats().failure.map(|failure| failure.to_string())
@@ -257,12 +267,13 @@ fn log_options(options: &Options) -> log::Options {
     log::Options { segment_bytes: options.segment_bytes, verify, ..log::Options::default() }
 }
 
-fn tree_options(options: &Options) -> tree::Options {
+fn tree_options(options: &Options, lifetimes: Lifetimes) -> tree::Options {
     tree::Options {
         memtable_bytes: options.memtable_bytes,
         sealed_max: options.sealed_max,
         cache_bytes: options.cache_bytes,
         descriptors: options.files_max,
+        expiry: Some(Arc::new(lifetimes)),
         ..tree::Options::default()
     }
 }

@@ -23,4 +23,5 @@ pub use folder::{Folder, OpenError, Options, Sizes};
 pub use random::RandomIds;
 pub use session_bus::SessionBus;
 pub use store::Messages;
+pub use tree::Stats as StateStats;
 pub use trim::{ReadBack, Trimmed};

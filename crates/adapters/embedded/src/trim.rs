@@ -21,7 +21,7 @@ pub struct Trimmed {
 /// An event that the log has and the state has not.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "event {seq} is in the log, but the state's files do not have what it says: trimming stopped; keep the log, and rebuild the state from it"
+    "event {seq} is in the log, but the state's files do not have what it says: trimming stopped; keep a copy of the folder, then rebuild the state if the log still holds everything, or restore a backup"
 )]
 pub struct ReadBack {
     pub seq: Seq,

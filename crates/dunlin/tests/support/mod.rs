@@ -18,7 +18,7 @@ pub fn options() -> EngineOptions {
         sealed_max: 2,
         cache_bytes: 4 << 20,
         files_max: 64,
-        verify_log: false,
+        ..Options::default()
     };
     EngineOptions { folder, ..EngineOptions::default() }
 }

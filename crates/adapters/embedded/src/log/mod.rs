@@ -34,7 +34,7 @@ use error::Damage;
 pub use error::{AppendError, LogError};
 use options::Clock;
 #[cfg(test)]
-use options::{Backing, FIRST_EPOCH, PAYLOAD_BYTES_MAX};
+use options::{Backing, PAYLOAD_BYTES_MAX};
 pub use options::{Options, SEGMENT_BYTES, Verify};
 use prepare::Preparer;
 use queue::Queue;

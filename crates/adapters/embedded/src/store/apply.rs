@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     collections::{HashMap, hash_map::Entry},
+    sync::atomic::Ordering,
 };
 
 use dunlin_model::{
@@ -51,13 +52,9 @@ impl Messages {
     /// All of the batch becomes visible at once, so its order within does not matter.
     pub(super) fn apply_batch(&self, batch: &Batch) -> Result<(), StoreError> {
         let mut recent = self.writer();
-        let applied = self.tree.applied();
-        let mut merge = Merge {
-            snapshot: self.tree.snapshot(),
-            recent: &recent,
-            rows: Vec::with_capacity(batch.writes.len() + 8),
-            changed: Changed::default(),
-        };
+        let snapshot = self.tree.snapshot();
+        let applied = snapshot.applied();
+        let mut merge = Merge { snapshot, recent: &recent, rows: Vec::with_capacity(batch.writes.len() + 8), changed: Changed::default() };
         // Whatever stands above the applied position was never written: no need to look.
         let fresh_above = match (&batch.checkpoint, applied) {
             (Some(_), Some(applied)) => Some(Seq::new(self.epoch, Offset(applied.saturating_sub(1)))),
@@ -74,6 +71,7 @@ impl Messages {
         if let Some((partition, checkpoint)) = batch.checkpoint {
             next = next.max(checkpoint.offset.0 + 1);
             merge.checkpoint(partition, checkpoint)?;
+            self.now.fetch_max(checkpoint.log_time.0, Ordering::Relaxed);
         }
         let Merge { mut rows, changed, .. } = merge;
         changed.encode_into(&mut rows);

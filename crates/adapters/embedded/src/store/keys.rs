@@ -136,6 +136,12 @@ pub fn checkpoint(partition: Partition) -> Vec<u8> {
     Key::new(CHECKPOINT).number(u64::from(partition.0)).build()
 }
 
+/// The time in a feed row's key, which stands behind the user's closing zero byte.
+pub fn feed_time(key: &[u8]) -> Option<Millis> {
+    let zero = key.iter().position(|byte| *byte == 0)?;
+    key.get(zero + 1..)?.first_chunk().map(|at| Millis(u64::from_be_bytes(*at)))
+}
+
 /// The seq or number that a key ends with.
 pub fn last_number(key: &[u8]) -> Option<u64> {
     key.last_chunk().map(|bytes| u64::from_be_bytes(*bytes))

@@ -4,12 +4,13 @@
 //! since the last flush may be forgotten.
 
 mod apply;
+mod expiry;
 mod keys;
 mod read;
 
 use std::{
     ops::Bound,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
 };
 
 use dunlin_model::{Epoch, decode};
@@ -18,19 +19,22 @@ use minicbor::Decode;
 
 use crate::tree::{Snapshot, Tree, TreeError};
 use apply::Recent;
+pub use expiry::Lifetimes;
 
 /// A message store in one folder. One process opens it at a time.
 pub struct Messages {
     tree: Tree,
     /// Of the log that the positions are from.
     epoch: Epoch,
+    /// The log's time, for rows that expire.
+    now: Arc<AtomicU64>,
     /// Held while rows are read, merged and written back.
     writer: Mutex<Recent>,
 }
 
 impl Messages {
-    pub(crate) fn new(tree: Tree, epoch: Epoch) -> Messages {
-        Messages { tree, epoch, writer: Mutex::default() }
+    pub(crate) fn new(tree: Tree, epoch: Epoch, now: Arc<AtomicU64>) -> Messages {
+        Messages { tree, epoch, now, writer: Mutex::default() }
     }
 
     pub(crate) fn tree(&self) -> &Tree {

@@ -38,8 +38,8 @@ pub use filter::Expiry;
 pub use lsm_tree::Slice;
 pub use options::Options;
 use orphans::Orphans;
+pub use snapshot::Snapshot;
 use snapshot::Tracker;
-pub use snapshot::{Rows, Snapshot};
 pub use stats::Stats;
 use work::{Sealed, Work};
 
@@ -192,6 +192,7 @@ impl Tree {
     }
 
     /// Flushes and ends. Dropping a tree ends without flushing: the log has what is missing.
+    #[cfg(test)]
     pub fn close(self) -> Result<(), TreeError> {
         self.flush()
     }
@@ -199,7 +200,7 @@ impl Tree {
     /// Whoever panicked in the middle of a batch has left rows that the next publication would show.
     fn applier(&self) -> Result<MutexGuard<'_, Applier>, TreeError> {
         let applier = self.shared.applier.lock().map_err(|_| TreeError::Broken("a batch was left half written".to_owned()))?;
-        self.shared.work().broken().map_or(Ok(applier), Err)
+        self.shared.work().broken.clone().map_or(Ok(applier), Err)
     }
 
     fn is_full(&self, applier: &Applier) -> bool {
@@ -210,18 +211,18 @@ impl Tree {
         let Some(applied) = self.applied() else { return Ok(()) };
         let tree = &self.shared.tree;
         let rotated = guarded(&self.shared.dir, || Ok(tree.rotate_memtable().map(|sealed| (sealed, tree.active_memtable()))));
-        let mut work = self.shared.work();
         match rotated {
             Ok(None) => Ok(()),
             Ok(Some((memtable, active))) => {
                 applier.memtable = active;
+                let mut work = self.shared.work();
                 work.sealed.push_back(Sealed { memtable, applied });
                 work.sealed_count += 1;
                 self.shared.changed.notify_all();
                 Ok(())
             }
             Err(broken) => {
-                work.flush_failure = Some(broken.clone());
+                self.shared.fail(broken.clone(), |work| &mut work.broken);
                 Err(broken)
             }
         }

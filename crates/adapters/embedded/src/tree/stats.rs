@@ -16,6 +16,8 @@ pub struct Stats {
     /// Tables of each level.
     pub levels: Vec<usize>,
     pub l0_runs: usize,
+    /// Compaction has, or may have, something to do.
+    pub is_compacting: bool,
     pub snapshots: usize,
     /// Older moments that are kept, each with its memtables and tables, because a snapshot may read them.
     pub versions_kept: usize,
@@ -42,6 +44,14 @@ impl Tree {
         let work = self.shared.work();
         let sealed_bytes = work.sealed.iter().map(|sealed| sealed.memtable.size()).sum();
         let common = stats.unwrap_or_default();
-        Stats { sealed: work.sealed.len(), sealed_bytes, l0_runs: work.l0_runs, snapshots, failure: work.failure(), ..common }
+        Stats {
+            sealed: work.sealed.len(),
+            sealed_bytes,
+            l0_runs: work.l0_runs,
+            is_compacting: work.compaction_due || work.is_compacting,
+            snapshots,
+            failure: work.failure(),
+            ..common
+        }
     }
 }

@@ -18,6 +18,8 @@ const L0_RUNS_SLOW: usize = 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub(super) const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(5);
+/// A damaged table does not mend itself; trying again writes for nothing up to where the damage is.
+pub(super) const RETRY_CORRUPT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 pub(super) struct Work {
@@ -30,9 +32,12 @@ pub(super) struct Work {
     pub flushed: Option<u64>,
     pub l0_runs: usize,
     pub compaction_due: bool,
+    pub is_compacting: bool,
     /// Flushed memtables that the engine still holds, for snapshots. It would free the last reference under its lock, with all readers
     /// waiting for a hundred thousand little frees; this list holds one more.
     pub retired: Vec<Arc<Memtable>>,
+    /// The engine has panicked; nothing is asked of it any more.
+    pub broken: Option<TreeError>,
     /// The last failure of each thread, until it succeeds again.
     pub flush_failure: Option<TreeError>,
     pub compaction_failure: Option<TreeError>,
@@ -53,18 +58,18 @@ impl Work {
         self.sealed.len() < options.sealed_max.max(1) && self.l0_runs < L0_RUNS_MAX
     }
 
+    pub(super) fn take_compaction(&mut self) -> Option<()> {
+        self.is_compacting = std::mem::take(&mut self.compaction_due);
+        self.is_compacting.then_some(())
+    }
+
     /// How many times as long as it took a batch should be made to take longer.
     pub(super) fn slowdown(&self) -> u32 {
         u32::try_from(self.l0_runs.saturating_sub(L0_RUNS_SLOW)).unwrap_or(u32::MAX).div_ceil(2)
     }
 
-    pub(super) fn broken(&self) -> Option<TreeError> {
-        let failures = [&self.flush_failure, &self.compaction_failure];
-        failures.into_iter().flatten().find(|failure| matches!(failure, TreeError::Broken(_))).cloned()
-    }
-
     pub(super) fn failure(&self) -> Option<TreeError> {
-        self.broken().or_else(|| self.flush_failure.clone()).or_else(|| self.compaction_failure.clone())
+        [&self.broken, &self.flush_failure, &self.compaction_failure].into_iter().find_map(Clone::clone)
     }
 }
 
@@ -74,8 +79,8 @@ impl Shared {
         let deadline = Instant::now() + self.options.stall_max;
         let mut work = self.work();
         loop {
-            if let Some(broken) = work.broken() {
-                return Err(broken);
+            if let Some(broken) = &work.broken {
+                return Err(broken.clone());
             }
             if work.has_room(&self.options) {
                 return Ok(());
@@ -93,8 +98,8 @@ impl Shared {
         let mut deadline = Instant::now() + self.options.stall_max;
         let mut work = self.work();
         while work.flushed_count < count {
-            if let Some(broken) = work.broken() {
-                return Err(broken);
+            if let Some(broken) = &work.broken {
+                return Err(broken.clone());
             }
             let Some(failure) = &work.flush_failure else {
                 deadline = Instant::now() + self.options.stall_max;
@@ -153,6 +158,15 @@ impl Shared {
             }
             work = self.wait(work, left);
         }
+    }
+
+    /// Notes a failure for those who wait; says whether it is the end.
+    pub(super) fn fail(&self, failure: TreeError, place: impl FnOnce(&mut Work) -> &mut Option<TreeError>) -> bool {
+        let mut work = self.work();
+        let is_broken = matches!(failure, TreeError::Broken(_));
+        *(if is_broken { &mut work.broken } else { place(&mut work) }) = Some(failure);
+        self.changed.notify_all();
+        is_broken
     }
 
     pub(super) fn free_memtables(&self) {

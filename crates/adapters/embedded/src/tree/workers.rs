@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::Shared;
 use super::error::{TreeError, guarded};
-use super::work::RETRY_FIRST;
+use super::work::{RETRY_CORRUPT, RETRY_FIRST, Work};
 
 pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
     let spawn = |name: &str, run: fn(&Shared)| {
@@ -46,10 +46,7 @@ fn run_flusher(shared: &Shared) {
             Err(failure) => {
                 // The memtables stay where they are, readable, and the log keeps what is in them.
                 error!(%failure, "failed to flush the state");
-                let broken = matches!(failure, TreeError::Broken(_));
-                shared.work().flush_failure = Some(failure);
-                shared.changed.notify_all();
-                if broken {
+                if shared.fail(failure, |work| &mut work.flush_failure) {
                     return;
                 }
                 shared.orphans.sweep(&shared.dir);
@@ -78,7 +75,7 @@ fn flush(shared: &Shared) -> Result<usize, TreeError> {
 fn run_compactor(shared: &Shared) {
     let strategy = shared.options.strategy();
     let mut retry = RETRY_FIRST;
-    while shared.next(|work| std::mem::take(&mut work.compaction_due).then_some(())).is_some() {
+    while shared.next(Work::take_compaction).is_some() {
         match compact(shared, &strategy) {
             Ok((l0_runs, more)) => {
                 retry = RETRY_FIRST;
@@ -86,6 +83,7 @@ fn run_compactor(shared: &Shared) {
                 work.compaction_failure = None;
                 work.l0_runs = l0_runs;
                 work.compaction_due |= more;
+                work.is_compacting = false;
                 shared.changed.notify_all();
                 drop(work);
                 shared.free_memtables();
@@ -94,15 +92,13 @@ fn run_compactor(shared: &Shared) {
             Err(_) if shared.stopped() => return,
             Err(failure) => {
                 warn!(%failure, "failed to compact the state");
-                let broken = matches!(failure, TreeError::Broken(_));
-                let mut work = shared.work();
-                work.compaction_failure = Some(failure);
-                work.compaction_due = true;
-                shared.changed.notify_all();
-                drop(work);
-                if broken {
+                if matches!(failure, TreeError::Corrupt { .. }) {
+                    retry = RETRY_CORRUPT;
+                }
+                if shared.fail(failure, |work| &mut work.compaction_failure) {
                     return;
                 }
+                shared.work().compaction_due = true;
                 shared.orphans.sweep(&shared.dir);
                 shared.back_off(&mut retry);
             }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::*;
 
@@ -20,15 +19,18 @@ impl Sample {
         let tree = Tree::open(dir.path(), Options { memtable_bytes: 64 << 10, ..small() }).unwrap();
         let mut last = 100;
         (1..=last).for_each(|number| apply(&tree, number));
-        while !(matches!(tree.stats().l0_runs, 1..=2) && tree.stats().levels[6] > 0) {
+        loop {
             last += 1;
             apply(&tree, last);
             tree.flush().unwrap();
-            std::thread::sleep(Duration::from_millis(100));
+            settle(&tree);
+            if tree.stats().l0_runs > 0 && tree.stats().levels[6] > 0 {
+                break;
+            }
         }
         tree.close().unwrap();
         // Opening removes what compactions have replaced.
-        drop(Tree::open(dir.path(), small()).unwrap());
+        settle(&Tree::open(dir.path(), small()).unwrap());
         let files = |dir: PathBuf| fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
         let files: Vec<_> = files(dir.path().to_path_buf()).chain(files(dir.path().join("tables"))).collect();
         assert!(files.len() >= 4, "{files:?}");

@@ -89,3 +89,10 @@ fn assert_content(snapshot: &Snapshot, expected: &Model) {
     }
     assert_eq!(found.len(), expected.len(), "there are rows too many");
 }
+
+/// Waits until compaction has nothing left to do.
+fn settle(tree: &Tree) {
+    while tree.stats().is_compacting {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
