@@ -2,6 +2,8 @@
 //!
 //! `DUNLIN_CRASH_ROUNDS=500 cargo test -p dunlin --test crash` does more rounds.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
 mod support;
 
 use std::{

@@ -1,5 +1,7 @@
 //! A data folder that was damaged is refused with a sentence that says where, or reads exactly right. Never a panic, never wrong data.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
 mod support;
 
 use std::{

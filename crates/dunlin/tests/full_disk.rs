@@ -3,6 +3,8 @@
 //! Needs a file system of its own with a limit: a tmpfs that root may mount. Elsewhere the log's and the tree's own tests stand in, which
 //! inject the failure below their files.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
 mod support;
 
 use std::{fs, path::Path, process::Command, time::Duration};

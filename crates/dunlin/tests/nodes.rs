@@ -1,5 +1,7 @@
 //! Outcomes reach the node that asked, over the bus, and by itself when the bus is silent.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
 mod support;
 
 use std::{sync::Arc, time::Duration};
