@@ -74,10 +74,10 @@ impl Messages {
             self.now.fetch_max(checkpoint.log_time.0, Ordering::Relaxed);
         }
         let Merge { mut rows, changed, .. } = merge;
-        changed.encode_into(&mut rows);
+        let inbox = changed.encode_into(&mut rows);
         rows.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         self.tree.apply(rows.into_iter().map(|(key, value)| (key, Some(value))), next)?;
-        recent.remember(changed.inbox);
+        recent.remember(inbox);
         Ok(())
     }
 
@@ -109,17 +109,19 @@ struct Changed<'a> {
 }
 
 impl Changed<'_> {
-    fn encode_into(&self, rows: &mut Vec<(Vec<u8>, Vec<u8>)>) {
-        fn all<T: Encode<()>>(changed: &HashMap<Vec<u8>, T>, rows: &mut Vec<(Vec<u8>, Vec<u8>)>) {
-            rows.extend(changed.iter().map(|(key, row)| (key.clone(), encode(row))));
+    /// Adds all rows, and gives back those of inboxes.
+    fn encode_into(self, rows: &mut Vec<(Vec<u8>, Vec<u8>)>) -> HashMap<Vec<u8>, InboxRow> {
+        fn all<T: Encode<()>>(changed: HashMap<Vec<u8>, T>, rows: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+            rows.extend(changed.into_iter().map(|(key, row)| (key, encode(&row))));
         }
-        all(&self.inbox, rows);
-        all(&self.members, rows);
-        rows.extend(self.messages.iter().map(|(key, row)| (key.clone(), encode(&**row))));
-        all(&self.dedup, rows);
-        all(&self.blocks, rows);
-        all(&self.standings, rows);
-        all(&self.reactions, rows);
+        all(self.members, rows);
+        all(self.dedup, rows);
+        all(self.blocks, rows);
+        all(self.standings, rows);
+        all(self.reactions, rows);
+        rows.extend(self.messages.into_iter().map(|(key, row)| (key, encode(&*row))));
+        rows.extend(self.inbox.iter().map(|(key, row)| (key.clone(), encode(row))));
+        self.inbox
     }
 }
 
@@ -160,9 +162,14 @@ impl<'a> Merge<'a, '_> {
             Write::InboxVeiled { user, conversation, veiled } => Cell::merge(&mut self.inbox(user, *conversation)?.veiled, veiled.clone()),
             Write::Mark { user, conversation, register, mark } => self.mark(user, *conversation, *register, *mark)?,
             Write::Block(row) => self.block(row)?,
-            Write::Feed { user, row } => self.put(keys::feed(user, &row.key), row),
+            // The key says the rest.
+            Write::Feed { user, row } => self.put(keys::feed(user, &row.key), &(row.what, row.target)),
             Write::Dedup { key, row } => {
-                let rows = touch(&mut self.changed.dedup, keys::dedup(key), &self.snapshot, Vec::new)?;
+                let rows = match fresh_above {
+                    // Older rows under this client id are never asked for again: only events below this one would.
+                    Some(above) if row.seq > above => self.changed.dedup.entry(keys::dedup(key)).or_default(),
+                    _ => touch(&mut self.changed.dedup, keys::dedup(key), &self.snapshot, Vec::new)?,
+                };
                 rows.retain(|other: &DedupRow| other.seq != row.seq);
                 rows.push(*row);
                 rows.sort_unstable_by_key(|row| row.seq);

@@ -136,6 +136,14 @@ pub fn checkpoint(partition: Partition) -> Vec<u8> {
     Key::new(CHECKPOINT).number(u64::from(partition.0)).build()
 }
 
+/// The part of a feed row's key behind its user: time, conversation, seq.
+pub fn feed_key(rest: &[u8]) -> Option<FeedKey> {
+    let (at, rest) = rest.split_first_chunk()?;
+    let (conversation, seq) = rest.split_last_chunk()?;
+    let seq = Seq::from_u64(u64::from_be_bytes(*seq))?;
+    Some(FeedKey { at: Millis(u64::from_be_bytes(*at)), conversation: ConversationId::from_bytes(conversation)?, seq })
+}
+
 /// The time in a feed row's key, which stands behind the user's closing zero byte.
 pub fn feed_time(key: &[u8]) -> Option<Millis> {
     let zero = key.iter().position(|byte| *byte == 0)?;

@@ -173,12 +173,16 @@ impl MessageStore for Messages {
 
     async fn feed(&self, user: &UserId, after: FeedKey, limit: usize) -> Result<Vec<FeedRow>, StoreError> {
         let start = Key::new(keys::FEED).user(user).build();
-        between(
-            &self.tree.snapshot(),
-            &keys::feed(user, &after),
-            end_of(&start).as_deref().map_or(Bound::Unbounded, Bound::Excluded),
-            limit,
-        )
+        let (after, end) = (keys::feed(user, &after), end_of(&start));
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let rows = self.tree.snapshot().range((Bound::Excluded(&after[..]), end))?;
+        let read = |found: Result<(Slice, Slice), _>| {
+            let (key, value) = found?;
+            let (what, target) = row(&key, &value)?;
+            let key = keys::feed_key(&key[start.len()..]).ok_or_else(|| StoreError::Corrupt(format!("feed row {}", key.escape_ascii())))?;
+            Ok(FeedRow { key, what, target })
+        };
+        rows.take(limit).map(read).collect()
     }
 
     async fn horizon(&self, partitions: u32) -> Result<Millis, StoreError> {
