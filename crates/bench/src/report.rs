@@ -7,7 +7,7 @@ use crate::{DiskSpeed, Memory, Summary, check::Verdict};
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub machine: Machine,
-    /// At the beginning, before the sends and after them: it is as fast as the fastest.
+    /// At the beginning, before the sends and at the end, each time alone: the disk is as fast as the fastest.
     pub disks: Vec<DiskSpeed>,
     /// The log alone.
     pub raw: Vec<Raw>,

@@ -39,7 +39,7 @@ pub fn table(report: &Report) -> String {
 
 fn disks(report: &Report) -> Vec<Vec<String>> {
     let mut rows = vec![cells(["", "syncs/s", "p50", "p99", "p99.9", "max"])];
-    for (disk, when) in report.disks.iter().zip(["at the beginning", "before the sends", "after the sends"]) {
+    for (disk, when) in report.disks.iter().zip(["at the beginning", "before the sends", "at the end"]) {
         rows.push([vec![when.into(), number(disk.fsyncs_per_s)], plain(&disk.latency)].concat());
     }
     if report.is_uneven() {

@@ -64,7 +64,7 @@ impl State {
         match write {
             Write::Message { conversation, row } => {
                 let key = (conversation, row.seq);
-                self.messages.entry(key).or_default().sent = Some(row);
+                self.messages.entry(key).or_default().sent = Some(*row);
             }
             Write::Revision { conversation, target, revision, .. } => {
                 Cell::merge(&mut self.messages.entry((conversation, target)).or_default().revision, revision);
@@ -78,7 +78,7 @@ impl State {
                 Cell::merge(&mut cell, on);
                 self.reactions.extend(cell.map(|cell| ((conversation, target, user, emoji), cell)));
             }
-            Write::InboxTip { user, conversation, tip } => Cell::merge(&mut self.inbox_row(user, conversation).tip, tip),
+            Write::InboxTip { user, conversation, tip } => Cell::merge(&mut self.inbox_row(user, conversation).tip, (*tip).clone()),
             Write::InboxDeleted { user, conversation, deleted } => Cell::merge(&mut self.inbox_row(user, conversation).deleted, deleted),
             Write::InboxArchived { user, conversation, archived } => {
                 Cell::merge(&mut self.inbox_row(user, conversation).archived, archived)

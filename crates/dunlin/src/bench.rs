@@ -102,7 +102,6 @@ async fn measure(args: &EngineBench) -> Result<Report> {
     let acked = bench.closed(&engine.app, Pace::WhenAcked).await?;
     let visible = bench.closed(&engine.app, Pace::WhenVisible).await?;
     let paced = bench.paced(&engine.app).await?;
-    disks.push(bench.disk(scratch.path())?);
     bench.fill(&engine.app, messages).await?;
     let reads = bench.reads(&engine.app).await?;
     engine.close().context("failed to flush")?;
@@ -123,6 +122,8 @@ async fn measure(args: &EngineBench) -> Result<Report> {
     let (events, seconds) = (engine.progress().next.0, begun.elapsed().as_secs_f64());
     bench.remember("replay");
     let replayed = bench.check(&engine.app).await?;
+    drop(engine);
+    disks.push(bench.disk(scratch.path())?);
     let Bench { memory, .. } = bench;
     Ok(Report {
         machine: Machine {

@@ -100,7 +100,7 @@ mod tests {
             let event = event(&pair, number);
             let seq = folder.log.append(&event.key, &event).await.unwrap().seq;
             if !left_out.contains(&number) {
-                writes.push(Write::Message { conversation, row: row(&event, seq, number) });
+                writes.push(Write::Message { conversation, row: row(&event, seq, number).into() });
             }
         }
         let checkpoint = Checkpoint { offset: Offset(EVENTS - 1), log_time: Millis(1), event_id: ids::event_id() };

@@ -13,7 +13,7 @@ use tracing::error;
 use super::{Inputs, Rules, project};
 
 /// How many heads and how many pairs' blocks a lane remembers.
-const CACHE_ENTRIES_MAX: usize = 20_000;
+const CACHE_ENTRIES_MAX: usize = 50_000;
 
 /// The events of one partition pass through one lane in order, so what it remembers of heads and blocks stays true for as long as nobody
 /// else projects the partition. Make a new one whenever a partition is (re)assigned.
@@ -217,7 +217,7 @@ impl Facts {
                 if let Some(known) = self.messages.get_mut(&(*conversation, row.seq))
                     && known.is_none()
                 {
-                    *known = Some(row.clone());
+                    *known = Some((**row).clone());
                 }
             }
             Write::Revision { conversation, target, revision, .. } => {

@@ -75,7 +75,7 @@ fn accept(case: &Case<'_>, head: &mut Head, message: &Message, hash: ContentHash
         revision: None,
         client_id: message.client_id.clone(),
     };
-    writes.push(Write::Message { conversation, row });
+    writes.push(Write::Message { conversation, row: row.into() });
     let key = DedupKey { conversation, sender: sender.clone(), client_id: message.client_id.clone() };
     writes.push(Write::Dedup { key, row: DedupRow { seq, n: head.n, created_at, hash } });
     case.tips(head, conversation, writes);

@@ -14,6 +14,8 @@ mod read;
 mod run;
 mod visibility;
 
+use std::sync::Arc;
+
 use dunlin_model::{
     BlockRow, Body, Cell, ConversationId, DedupRow, Event, FeedKey, FeedRow, Happening, Head, MessageRow, Millis, Outcome, Position,
     Rejection, Seq, Tip, UserId,
@@ -139,7 +141,7 @@ impl Case<'_> {
 
     /// Repeats the head's tip in every member's inbox.
     fn tips(&self, head: &Head, conversation: ConversationId, writes: &mut Vec<Write>) {
-        let tip = Cell { at: self.at.seq, value: Tip::of(head) };
+        let tip = Arc::new(Cell { at: self.at.seq, value: Tip::of(head) });
         writes.extend(head.members().map(|user| Write::InboxTip { user: user.clone(), conversation, tip: tip.clone() }));
     }
 }

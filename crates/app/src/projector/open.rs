@@ -18,7 +18,7 @@ pub(super) fn project(case: &Case<'_>, head: &mut Option<Head>, opening: &Openin
     }
     let (head, actor) = case.member(head)?;
     writes.push(case.feed(actor, conversation, Happening::Opened, None));
-    writes.push(Write::InboxTip { user: actor.clone(), conversation, tip: Cell { at: case.at.seq, value: Tip::of(head) } });
+    writes.push(Write::InboxTip { user: actor.clone(), conversation, tip: Cell { at: case.at.seq, value: Tip::of(head) }.into() });
     case.done()
 }
 

@@ -135,7 +135,7 @@ fn message(state: &mut State, conversation: ConversationId, n: u64, change: impl
     let key = (conversation, seq(state, conversation, n));
     let mut row = state.messages.remove(&key).unwrap().row().unwrap();
     change(&mut row);
-    state.write(Write::Message { conversation, row });
+    state.write(Write::Message { conversation, row: row.into() });
 }
 
 /// Another message's row under the key of this one.

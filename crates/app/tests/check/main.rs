@@ -111,7 +111,7 @@ async fn buckets_are_counted_across_their_cuts() {
         state.messages.values().filter_map(|stored| stored.row()).find(|row| row.bucket == 1).unwrap()
     };
     let row = dunlin_model::MessageRow { bucket: 0, ..first_of_second };
-    world.store.state().write(Write::Message { conversation, row });
+    world.store.state().write(Write::Message { conversation, row: row.into() });
     let report = check(&world.store, Options::default(), &mut |_| {}).await.unwrap().to_string();
     for expected in ["bucket 0 holds more than 10000 messages", "but bucket 1 is the last and holds 99", "there is no index row at n 10002"]
     {

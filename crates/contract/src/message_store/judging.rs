@@ -15,7 +15,7 @@ pub async fn what_is_known_comes_in_the_order_of_the_question(store: &dyn Messag
     let heads = vec![(conversations[2], head(&pairs[2], 1)), (conversations[0], head(&pairs[0], 2))];
     store.apply(&Batch { heads, ..Batch::default() }).await.unwrap();
     let row = message(3);
-    apply(store, [Write::Message { conversation: conversations[1], row: row.clone() }]).await;
+    apply(store, [Write::Message { conversation: conversations[1], row: row.clone().into() }]).await;
     let wanted = Wanted {
         heads: conversations.to_vec(),
         messages: vec![(conversations[0], seq(3)), (conversations[1], seq(3))],

@@ -62,7 +62,7 @@ pub fn tip(pair: &Pair, number: u64) -> Cell<Tip> {
 }
 
 pub fn tip_of(user: &UserId, conversation: ConversationId, pair: &Pair, number: u64) -> Write {
-    Write::InboxTip { user: user.clone(), conversation, tip: tip(pair, number) }
+    Write::InboxTip { user: user.clone(), conversation, tip: tip(pair, number).into() }
 }
 
 pub async fn apply(store: &dyn MessageStore, writes: impl IntoIterator<Item = Write>) {
@@ -70,7 +70,7 @@ pub async fn apply(store: &dyn MessageStore, writes: impl IntoIterator<Item = Wr
 }
 
 pub async fn write_messages(store: &dyn MessageStore, conversation: ConversationId, numbers: impl IntoIterator<Item = u64>) {
-    apply(store, numbers.into_iter().map(|number| Write::Message { conversation, row: message(number) })).await;
+    apply(store, numbers.into_iter().map(|number| Write::Message { conversation, row: message(number).into() })).await;
 }
 
 pub fn numbers(rows: &[MessageRow]) -> Vec<u64> {

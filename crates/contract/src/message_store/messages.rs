@@ -13,7 +13,7 @@ pub async fn a_message_reads_back_whole(store: &dyn MessageStore) {
     row.reply_to = Some(seq(3));
     row.sender = None;
     row.bucket = 9;
-    apply(store, [Write::Message { conversation, row: row.clone() }]).await;
+    apply(store, [Write::Message { conversation, row: row.clone().into() }]).await;
     assert_eq!(store.message(conversation, seq(7)).await.unwrap(), Some(row));
     assert_eq!(store.message(conversation, seq(8)).await.unwrap(), None);
     assert_eq!(store.message(ids::conversation(), seq(7)).await.unwrap(), None);
@@ -21,7 +21,7 @@ pub async fn a_message_reads_back_whole(store: &dyn MessageStore) {
 
 pub async fn a_message_written_again_keeps_its_revision(store: &dyn MessageStore) {
     let (conversation, row) = (ids::conversation(), message(1));
-    let sent = Write::Message { conversation, row: row.clone() };
+    let sent = Write::Message { conversation, row: row.clone().into() };
     let revision = Write::Revision { conversation, target: row.seq, bucket: 0, revision: edited(2, "better") };
     apply(store, [sent.clone()]).await;
     apply(store, [revision.clone()]).await;
@@ -34,7 +34,7 @@ pub async fn a_message_written_again_keeps_its_revision(store: &dyn MessageStore
 pub async fn the_later_revision_stands_whichever_came_first(store: &dyn MessageStore) {
     let (conversation, row) = (ids::conversation(), message(1));
     let revise = |revision| Write::Revision { conversation, target: row.seq, bucket: 0, revision };
-    apply(store, [Write::Message { conversation, row: row.clone() }]).await;
+    apply(store, [Write::Message { conversation, row: row.clone().into() }]).await;
     apply(store, [revise(edited(9, "last"))]).await;
     apply(store, [revise(edited(5, "earlier"))]).await;
     assert_eq!(store.message(conversation, row.seq).await.unwrap().unwrap().current(), Some(&text("last")));
@@ -43,9 +43,9 @@ pub async fn the_later_revision_stands_whichever_came_first(store: &dyn MessageS
 pub async fn a_deletion_takes_the_content_away_for_good(store: &dyn MessageStore) {
     let (conversation, row) = (ids::conversation(), message(1));
     let revise = |revision| Write::Revision { conversation, target: row.seq, bucket: 0, revision };
-    apply(store, [Write::Message { conversation, row: row.clone() }]).await;
+    apply(store, [Write::Message { conversation, row: row.clone().into() }]).await;
     apply(store, [revise(deleted(6))]).await;
-    apply(store, [revise(edited(5, "too late")), Write::Message { conversation, row: row.clone() }]).await;
+    apply(store, [revise(edited(5, "too late")), Write::Message { conversation, row: row.clone().into() }]).await;
     let read = store.message(conversation, row.seq).await.unwrap().unwrap();
     assert!(read.is_deleted());
     assert_eq!((read.content.as_ref(), read.current()), (None, None));

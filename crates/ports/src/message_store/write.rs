@@ -1,5 +1,7 @@
 //! What the projector writes. Each is a cell or a row of its own; `at` is the seq that orders it among writes to the same cell.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use dunlin_model::{
     BlockRow, Cell, ConversationId, DedupKey, DedupRow, Deleted, EditRow, Emoji, FeedRow, IndexRow, LogKey, Mark, MessageRow, Millis, N,
@@ -11,7 +13,7 @@ pub enum Write {
     /// A message as it was sent. Never has a revision.
     Message {
         conversation: ConversationId,
-        row: MessageRow,
+        row: Box<MessageRow>,
     },
     /// What an edit or a deletion makes of it.
     Revision {
@@ -48,10 +50,11 @@ pub enum Write {
         emoji: Emoji,
         on: Cell<bool>,
     },
+    /// Shared: every member's inbox gets the same.
     InboxTip {
         user: UserId,
         conversation: ConversationId,
-        tip: Cell<Tip>,
+        tip: Arc<Cell<Tip>>,
     },
     InboxDeleted {
         user: UserId,

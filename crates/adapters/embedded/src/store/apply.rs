@@ -1,4 +1,7 @@
-//! Writes: merges a batch into the rows that are there, and hands them to the tree in one piece, in the order of their keys.
+//! Writes: brings a batch into the order of keys and hands it to the tree in one piece.
+//!
+//! Of two writes to one cell the later stands. What a batch from the log writes is later than everything applied before it, so it
+//! is written without looking; anything else (a mark of an older message, a batch without a checkpoint) is compared with what is there.
 
 use std::{
     borrow::Cow,
@@ -7,23 +10,22 @@ use std::{
 };
 
 use dunlin_model::{
-    BlockRow, Cell, ConversationId, DedupRow, EventId, Head, InboxRow, Mark, MemberRow, MessageRow, Millis, Offset, Pair, Partition,
-    Register, Revision, Seq, Standing, UserId, encode,
+    BlockRow, Cell, ConversationId, DedupKey, DedupRow, EventId, Mark, MessageRow, Millis, Offset, Pair, Partition, Register, Revision,
+    Seq, UserId, encode,
 };
 use dunlin_ports::{Batch, Checkpoint, StoreError, Write};
 use minicbor::{Decode, Encode};
 
-use super::{Messages, get, keys};
+use super::{
+    Messages, get,
+    keys::{self, cell},
+    row,
+};
 use crate::tree::Snapshot;
 
-/// How many inbox rows are remembered as they were last written.
-const RECENT_ROWS_MAX: usize = 20_000;
-
-/// Inbox rows written lately: a conversation that goes on touches the same ones again and again.
-#[derive(Default)]
-pub struct Recent {
-    inbox: HashMap<Vec<u8>, InboxRow>,
-}
+/// How many block rows of a pair are kept, and how many messages under one client id.
+const BLOCK_ROWS_MAX: usize = 64;
+const DEDUP_ROWS_MAX: usize = 8;
 
 /// A checkpoint as it is stored.
 #[derive(Encode, Decode)]
@@ -51,21 +53,19 @@ impl From<StoredCheckpoint> for Checkpoint {
 impl Messages {
     /// All of the batch becomes visible at once, so its order within does not matter.
     pub(super) fn apply_batch(&self, batch: &Batch) -> Result<(), StoreError> {
-        let mut recent = self.writer();
+        let _one_at_a_time = self.writer();
         let snapshot = self.tree.snapshot();
         let applied = snapshot.applied();
-        let mut merge = Merge { snapshot, recent: &recent, rows: Vec::with_capacity(batch.writes.len() + 8), changed: Changed::default() };
-        // Whatever stands above the applied position was never written: no need to look.
-        let fresh_above = match (&batch.checkpoint, applied) {
-            (Some(_), Some(applied)) => Some(Seq::new(self.epoch, Offset(applied.saturating_sub(1)))),
-            (Some(_), None) => Some(Seq::ZERO),
-            (None, _) => None,
-        };
+        let fresh_above = batch.checkpoint.map(|_| match applied {
+            Some(applied) => Seq::new(self.epoch, Offset(applied.saturating_sub(1))),
+            None => Seq::ZERO,
+        });
+        let mut merge = Merge::new(snapshot, fresh_above, batch.writes.len());
         for write in &batch.writes {
-            merge.write(write, fresh_above)?;
+            merge.write(write)?;
         }
         for (conversation, head) in &batch.heads {
-            merge.head(*conversation, head, fresh_above)?;
+            merge.cell(keys::head(*conversation), head.applied, head)?;
         }
         let mut next = applied.unwrap_or(0);
         if let Some((partition, checkpoint)) = batch.checkpoint {
@@ -73,11 +73,9 @@ impl Messages {
             merge.checkpoint(partition, checkpoint)?;
             self.now.fetch_max(checkpoint.log_time.0, Ordering::Relaxed);
         }
-        let Merge { mut rows, changed, .. } = merge;
-        let inbox = changed.encode_into(&mut rows);
+        let mut rows = merge.into_rows();
         rows.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         self.tree.apply(rows.into_iter().map(|(key, value)| (key, Some(value))), next)?;
-        recent.remember(inbox);
         Ok(())
     }
 
@@ -87,56 +85,36 @@ impl Messages {
     }
 }
 
-impl Recent {
-    fn remember(&mut self, rows: HashMap<Vec<u8>, InboxRow>) {
-        if self.inbox.len() > RECENT_ROWS_MAX {
-            self.inbox.clear();
-        }
-        self.inbox.extend(rows);
-    }
-}
-
-/// Rows of a batch that several writes may touch.
-#[derive(Default)]
-struct Changed<'a> {
-    inbox: HashMap<Vec<u8>, InboxRow>,
-    members: HashMap<Vec<u8>, MemberRow>,
+struct Merge<'a> {
+    snapshot: Snapshot,
+    /// Nothing that is stored is later than this; none if that is not known.
+    fresh_above: Option<Seq>,
+    /// Rows that are written once.
+    rows: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Cells, with the time of the latest write to each.
+    cells: HashMap<Vec<u8>, (Seq, Vec<u8>)>,
     messages: HashMap<Vec<u8>, Cow<'a, MessageRow>>,
     dedup: HashMap<Vec<u8>, Vec<DedupRow>>,
     blocks: HashMap<Vec<u8>, Vec<BlockRow>>,
-    standings: HashMap<Vec<u8>, Standing>,
-    reactions: HashMap<Vec<u8>, Cell<bool>>,
 }
 
-impl Changed<'_> {
-    /// Adds all rows, and gives back those of inboxes.
-    fn encode_into(self, rows: &mut Vec<(Vec<u8>, Vec<u8>)>) -> HashMap<Vec<u8>, InboxRow> {
-        fn all<T: Encode<()>>(changed: HashMap<Vec<u8>, T>, rows: &mut Vec<(Vec<u8>, Vec<u8>)>) {
-            rows.extend(changed.into_iter().map(|(key, row)| (key, encode(&row))));
+impl<'a> Merge<'a> {
+    fn new(snapshot: Snapshot, fresh_above: Option<Seq>, writes: usize) -> Merge<'a> {
+        let rows = Vec::with_capacity(writes);
+        Merge {
+            snapshot,
+            fresh_above,
+            rows,
+            cells: HashMap::new(),
+            messages: HashMap::new(),
+            dedup: HashMap::new(),
+            blocks: HashMap::new(),
         }
-        all(self.members, rows);
-        all(self.dedup, rows);
-        all(self.blocks, rows);
-        all(self.standings, rows);
-        all(self.reactions, rows);
-        rows.extend(self.messages.into_iter().map(|(key, row)| (key, encode(&*row))));
-        rows.extend(self.inbox.iter().map(|(key, row)| (key.clone(), encode(row))));
-        self.inbox
     }
-}
 
-struct Merge<'a, 'r> {
-    snapshot: Snapshot,
-    recent: &'r Recent,
-    /// Rows that only one write of a batch touches.
-    rows: Vec<(Vec<u8>, Vec<u8>)>,
-    changed: Changed<'a>,
-}
-
-impl<'a> Merge<'a, '_> {
-    fn write(&mut self, write: &'a Write, fresh_above: Option<Seq>) -> Result<(), StoreError> {
+    fn write(&mut self, write: &'a Write) -> Result<(), StoreError> {
         match write {
-            Write::Message { conversation, row } => self.message(*conversation, row, fresh_above)?,
+            Write::Message { conversation, row } => self.message(*conversation, row)?,
             Write::Revision { conversation, target, revision, .. } => self.revise(*conversation, *target, revision)?,
             Write::Edit { conversation, target, row } => self.put(keys::edit(*conversation, *target, row.at), row),
             Write::Index { conversation, row } => {
@@ -146,37 +124,23 @@ impl<'a> Merge<'a, '_> {
             Write::DeletedNumber { conversation, n, at } => self.put(keys::deleted(*conversation, *n), at),
             Write::Hidden { user, conversation, target, at } => self.put(keys::hidden(user, *conversation, *target), at),
             Write::Reaction { conversation, target, user, emoji, on, .. } => {
-                let key = keys::reaction(*conversation, *target, user, emoji);
-                let row = touch(&mut self.changed.reactions, key, &self.snapshot, || Cell { at: Seq::ZERO, value: false })?;
-                if row.at <= on.at {
-                    *row = on.clone();
-                }
+                self.cell(keys::reaction(*conversation, *target, user, emoji), on.at, &on.value)?;
             }
-            Write::InboxTip { user, conversation, tip } => Cell::merge(&mut self.inbox(user, *conversation)?.tip, tip.clone()),
+            Write::InboxTip { user, conversation, tip } => self.cell(keys::inbox(user, *conversation, cell::TIP), tip.at, &tip.value)?,
             Write::InboxDeleted { user, conversation, deleted } => {
-                Cell::merge(&mut self.inbox(user, *conversation)?.deleted, deleted.clone())
+                self.cell(keys::inbox(user, *conversation, cell::DELETED), deleted.at, &deleted.value)?;
             }
             Write::InboxArchived { user, conversation, archived } => {
-                Cell::merge(&mut self.inbox(user, *conversation)?.archived, archived.clone())
+                self.cell(keys::inbox(user, *conversation, cell::ARCHIVED), archived.at, &archived.value)?;
             }
-            Write::InboxVeiled { user, conversation, veiled } => Cell::merge(&mut self.inbox(user, *conversation)?.veiled, veiled.clone()),
+            Write::InboxVeiled { user, conversation, veiled } => {
+                self.cell(keys::inbox(user, *conversation, cell::VEILED), veiled.at, &veiled.value)?;
+            }
             Write::Mark { user, conversation, register, mark } => self.mark(user, *conversation, *register, *mark)?,
             Write::Block(row) => self.block(row)?,
             // The key says the rest.
             Write::Feed { user, row } => self.put(keys::feed(user, &row.key), &(row.what, row.target)),
-            Write::Dedup { key, row } => {
-                let rows = match fresh_above {
-                    // Older rows under this client id are never asked for again: only events below this one would.
-                    Some(above) if row.seq > above => self.changed.dedup.entry(keys::dedup(key)).or_default(),
-                    _ => touch(&mut self.changed.dedup, keys::dedup(key), &self.snapshot, Vec::new)?,
-                };
-                rows.retain(|other: &DedupRow| other.seq != row.seq);
-                rows.push(*row);
-                rows.sort_unstable_by_key(|row| row.seq);
-                if rows.len() > DEDUP_ROWS_MAX {
-                    rows.remove(0);
-                }
-            }
+            Write::Dedup { key, row } => self.dedup(key, row)?,
             Write::Outcome { conversation, at, outcome } => self.put(keys::outcome(*conversation, *at), outcome),
             Write::Parked { key, at, bytes, .. } => self.rows.push((keys::parked(key, *at), bytes.to_vec())),
         }
@@ -187,40 +151,108 @@ impl<'a> Merge<'a, '_> {
         self.rows.push((key, encode(row)));
     }
 
+    /// Writes a cell unless a later write to it is there. Its time is stored with it.
+    fn cell<T: Encode<()>>(&mut self, key: Vec<u8>, at: Seq, value: &T) -> Result<(), StoreError> {
+        let is_fresh = self.is_fresh(at);
+        match self.cells.entry(key) {
+            Entry::Occupied(mut there) => {
+                if there.get().0 <= at {
+                    there.insert((at, encode(&(at, value))));
+                }
+            }
+            Entry::Vacant(place) => {
+                let is_later = is_fresh || time_of(&self.snapshot, place.key())?.is_none_or(|there| there <= at);
+                if is_later {
+                    place.insert((at, encode(&(at, value))));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_fresh(&self, at: Seq) -> bool {
+        self.fresh_above.is_some_and(|above| at > above)
+    }
+
+    /// A mark is ordered by the message that it marks, so that it never falls.
+    fn mark(&mut self, user: &UserId, conversation: ConversationId, register: Register, mark: Mark) -> Result<(), StoreError> {
+        let key = match register {
+            Register::Seen => keys::inbox(user, conversation, cell::SEEN),
+            Register::Hidden => keys::inbox(user, conversation, cell::HIDDEN),
+            Register::Read => keys::member(conversation, user, cell::READ),
+            Register::Delivered => keys::member(conversation, user, cell::DELIVERED),
+        };
+        self.cell(key, mark.seq, &mark.n)
+    }
+
     /// As it was sent, with the revision that it may have already.
-    fn message(&mut self, conversation: ConversationId, row: &'a MessageRow, fresh_above: Option<Seq>) -> Result<(), StoreError> {
+    fn message(&mut self, conversation: ConversationId, row: &'a MessageRow) -> Result<(), StoreError> {
         let key = keys::message(conversation, row.seq);
-        let there = match self.changed.messages.remove(&key) {
+        let there = match self.messages.remove(&key) {
             Some(there) => Some(there.into_owned()),
-            None if fresh_above.is_some_and(|above| row.seq > above) => None,
+            None if self.is_fresh(row.seq) => None,
             None => get(&self.snapshot, &key)?,
         };
         let mut row = Cow::Borrowed(row);
         if let Some(revision) = there.and_then(|there: MessageRow| there.revision) {
             row.to_mut().revise(revision);
         }
-        self.changed.messages.insert(key, row);
+        self.messages.insert(key, row);
         Ok(())
     }
 
     fn revise(&mut self, conversation: ConversationId, target: Seq, revision: &Cell<Revision>) -> Result<(), StoreError> {
         let key = keys::message(conversation, target);
         let missing = || StoreError::Corrupt(format!("revision of a message that is not there: {conversation} {target}"));
-        let mut row = match self.changed.messages.remove(&key) {
+        let mut row = match self.messages.remove(&key) {
             Some(row) => row.into_owned(),
             None => get(&self.snapshot, &key)?.ok_or_else(missing)?,
         };
         row.revise(revision.clone());
-        self.changed.messages.insert(key, Cow::Owned(row));
+        self.messages.insert(key, Cow::Owned(row));
         Ok(())
     }
 
-    fn head(&mut self, conversation: ConversationId, head: &Head, fresh_above: Option<Seq>) -> Result<(), StoreError> {
-        let key = keys::head(conversation);
-        let newer = fresh_above.is_some_and(|above| head.applied > above)
-            || get(&self.snapshot, &key)?.is_none_or(|there: Head| there.applied <= head.applied);
-        if newer {
-            self.put(key, head);
+    fn dedup(&mut self, key: &DedupKey, row: &DedupRow) -> Result<(), StoreError> {
+        // Older rows under this client id are never asked for again: only events below this one would.
+        let is_fresh = self.is_fresh(row.seq);
+        let rows = match self.dedup.entry(keys::dedup(key)) {
+            Entry::Occupied(rows) => rows.into_mut(),
+            Entry::Vacant(place) if is_fresh => place.insert(Vec::new()),
+            Entry::Vacant(place) => {
+                let rows = get(&self.snapshot, place.key())?;
+                place.insert(rows.unwrap_or_default())
+            }
+        };
+        rows.retain(|other| other.seq != row.seq);
+        rows.push(*row);
+        rows.sort_unstable_by_key(|row| row.seq);
+        if rows.len() > DEDUP_ROWS_MAX {
+            rows.remove(0);
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, row: &BlockRow) -> Result<(), StoreError> {
+        let since = row.on.then_some(row.since);
+        self.cell(keys::standing(&row.blocker, &row.blocked, cell::BLOCKED_BY_ME), row.at, &since)?;
+        self.cell(keys::standing(&row.blocked, &row.blocker, cell::BLOCKED_ME), row.at, &since)?;
+        let pair = Pair::new(row.blocker.clone(), row.blocked.clone());
+        let rows = match self.blocks.entry(keys::blocks(&pair.log_key())) {
+            Entry::Occupied(rows) => rows.into_mut(),
+            Entry::Vacant(place) => {
+                let rows = get(&self.snapshot, place.key())?;
+                place.insert(rows.unwrap_or_default())
+            }
+        };
+        rows.retain(|other| other.at != row.at);
+        rows.push(row.clone());
+        rows.sort_unstable_by_key(|row| row.at);
+        // Nothing below the applied position is ever judged again, so a row that a newer one of its direction has replaced can go.
+        if rows.len() > BLOCK_ROWS_MAX
+            && let Some(replaced) = (0..rows.len()).find(|at| rows[at + 1..].iter().any(|newer| newer.blocker == rows[*at].blocker))
+        {
+            rows.remove(replaced);
         }
         Ok(())
     }
@@ -234,70 +266,29 @@ impl<'a> Merge<'a, '_> {
         Ok(())
     }
 
-    fn inbox(&mut self, user: &UserId, conversation: ConversationId) -> Result<&mut InboxRow, StoreError> {
-        match self.changed.inbox.entry(keys::inbox(user, conversation)) {
-            Entry::Occupied(row) => Ok(row.into_mut()),
-            Entry::Vacant(place) => {
-                let row = match self.recent.inbox.get(place.key()) {
-                    Some(row) => row.clone(),
-                    None => get(&self.snapshot, place.key())?.unwrap_or_else(|| InboxRow::new(conversation)),
-                };
-                Ok(place.insert(row))
-            }
-        }
-    }
-
-    fn mark(&mut self, user: &UserId, conversation: ConversationId, register: Register, mark: Mark) -> Result<(), StoreError> {
-        match register {
-            Register::Seen => self.inbox(user, conversation)?.seen.raise(mark),
-            Register::Hidden => self.inbox(user, conversation)?.hidden.raise(mark),
-            Register::Read => self.member(user, conversation)?.read.raise(mark),
-            Register::Delivered => self.member(user, conversation)?.delivered.raise(mark),
-        }
-        Ok(())
-    }
-
-    fn member(&mut self, user: &UserId, conversation: ConversationId) -> Result<&mut MemberRow, StoreError> {
-        touch(&mut self.changed.members, keys::member(conversation, user), &self.snapshot, || MemberRow::new(user.clone()))
-    }
-
-    fn block(&mut self, row: &BlockRow) -> Result<(), StoreError> {
-        let pair = Pair::new(row.blocker.clone(), row.blocked.clone());
-        for user in pair.users() {
-            let other = pair.other(user);
-            let key = keys::standing(user, other);
-            touch(&mut self.changed.standings, key, &self.snapshot, || Standing::new(other.clone()))?.merge(user, row);
-        }
-        let rows = touch(&mut self.changed.blocks, keys::blocks(&pair.log_key()), &self.snapshot, Vec::new)?;
-        rows.retain(|other: &BlockRow| other.at != row.at);
-        rows.push(row.clone());
-        rows.sort_unstable_by_key(|row| row.at);
-        // Nothing below the applied position is ever judged again, so a row that a newer one of its direction has replaced can go.
-        if rows.len() > BLOCK_ROWS_MAX
-            && let Some(replaced) = (0..rows.len()).find(|at| rows[at + 1..].iter().any(|newer| newer.blocker == rows[*at].blocker))
-        {
-            rows.remove(replaced);
-        }
-        Ok(())
+    fn into_rows(self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut rows = self.rows;
+        rows.extend(self.cells.into_iter().map(|(key, (_, value))| (key, value)));
+        rows.extend(self.messages.into_iter().map(|(key, row)| (key, encode(&*row))));
+        rows.extend(self.dedup.into_iter().map(|(key, row)| (key, encode(&row))));
+        rows.extend(self.blocks.into_iter().map(|(key, row)| (key, encode(&row))));
+        rows
     }
 }
 
-/// How many block rows of a pair are kept, and how many messages under one client id.
-const BLOCK_ROWS_MAX: usize = 64;
-const DEDUP_ROWS_MAX: usize = 8;
+/// When a stored cell was written.
+fn time_of(snapshot: &Snapshot, key: &[u8]) -> Result<Option<Seq>, StoreError> {
+    let Some(bytes) = snapshot.get(key)? else { return Ok(None) };
+    let Time(at) = row(key, &bytes)?;
+    Ok(Some(at))
+}
 
-/// The row as the batch has it so far, as it is stored, or new.
-fn touch<'m, T: for<'b> Decode<'b, ()>>(
-    changed: &'m mut HashMap<Vec<u8>, T>,
-    key: Vec<u8>,
-    snapshot: &Snapshot,
-    new: impl FnOnce() -> T,
-) -> Result<&'m mut T, StoreError> {
-    match changed.entry(key) {
-        Entry::Occupied(row) => Ok(row.into_mut()),
-        Entry::Vacant(place) => {
-            let row = get(snapshot, place.key())?;
-            Ok(place.insert(row.unwrap_or_else(new)))
-        }
+/// The time of a stored cell, whatever its value.
+struct Time(Seq);
+
+impl<'b, C> Decode<'b, C> for Time {
+    fn decode(d: &mut minicbor::Decoder<'b>, c: &mut C) -> Result<Time, minicbor::decode::Error> {
+        d.array()?;
+        d.decode_with(c).map(Time)
     }
 }

@@ -23,6 +23,22 @@ pub const OUTCOME: u8 = b'O';
 pub const PARKED: u8 = b'Z';
 pub const CHECKPOINT: u8 = b'C';
 
+/// The cells of rows that have several.
+pub mod cell {
+    pub const TIP: u8 = b't';
+    pub const DELETED: u8 = b'd';
+    pub const ARCHIVED: u8 = b'a';
+    pub const VEILED: u8 = b'v';
+    pub const SEEN: u8 = b's';
+    pub const HIDDEN: u8 = b'h';
+    pub const READ: u8 = b'r';
+    pub const DELIVERED: u8 = b'e';
+    pub const BLOCKED_BY_ME: u8 = b'b';
+    pub const BLOCKED_ME: u8 = b'm';
+    /// Behind every cell of a row.
+    pub const END: u8 = 0xff;
+}
+
 /// A key in the making.
 #[derive(Clone)]
 pub struct Key(Vec<u8>);
@@ -93,20 +109,21 @@ pub fn reaction(conversation: ConversationId, target: Seq, user: &UserId, emoji:
     Key::new(REACTION).conversation(conversation).seq(target).user(user).bytes(emoji.as_str().as_bytes()).build()
 }
 
-pub fn inbox(user: &UserId, conversation: ConversationId) -> Vec<u8> {
-    Key::new(INBOX).user(user).conversation(conversation).build()
+/// One cell of a row, by its letter; the row's cells stand together.
+pub fn inbox(user: &UserId, conversation: ConversationId, cell: u8) -> Vec<u8> {
+    Key::new(INBOX).user(user).conversation(conversation).bytes(&[cell]).build()
 }
 
-pub fn member(conversation: ConversationId, user: &UserId) -> Vec<u8> {
-    Key::new(MEMBER).conversation(conversation).bytes(user.as_str().as_bytes()).build()
+pub fn member(conversation: ConversationId, user: &UserId, cell: u8) -> Vec<u8> {
+    Key::new(MEMBER).conversation(conversation).user(user).bytes(&[cell]).build()
 }
 
 pub fn blocks(pair: &LogKey) -> Vec<u8> {
     Key::new(BLOCKS).bytes(pair.hash()).build()
 }
 
-pub fn standing(user: &UserId, other: &UserId) -> Vec<u8> {
-    Key::new(STANDING).user(user).bytes(other.as_str().as_bytes()).build()
+pub fn standing(user: &UserId, other: &UserId, cell: u8) -> Vec<u8> {
+    Key::new(STANDING).user(user).user(other).bytes(&[cell]).build()
 }
 
 pub fn feed(user: &UserId, key: &FeedKey) -> Vec<u8> {

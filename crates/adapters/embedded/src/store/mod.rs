@@ -18,7 +18,6 @@ use dunlin_ports::StoreError;
 use minicbor::Decode;
 
 use crate::tree::{Snapshot, Tree, TreeError};
-use apply::Recent;
 pub use expiry::Lifetimes;
 
 /// A message store in one folder. One process opens it at a time.
@@ -28,8 +27,8 @@ pub struct Messages {
     epoch: Epoch,
     /// The log's time, for rows that expire.
     now: Arc<AtomicU64>,
-    /// Held while rows are read, merged and written back.
-    writer: Mutex<Recent>,
+    /// Held while cells are compared and written.
+    writer: Mutex<()>,
 }
 
 impl Messages {
@@ -52,7 +51,7 @@ impl Messages {
         Ok((rows, sum))
     }
 
-    fn writer(&self) -> MutexGuard<'_, Recent> {
+    fn writer(&self) -> MutexGuard<'_, ()> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -16,7 +16,7 @@ use super::{
     keys::{self, Key},
     row,
 };
-use crate::tree::{Slice, Snapshot};
+use crate::tree::{Rows, Slice, Snapshot};
 
 #[async_trait]
 impl MessageStore for Messages {
@@ -33,7 +33,7 @@ impl MessageStore for Messages {
         let snapshot = self.tree.snapshot();
         let mut known = Known::default();
         for conversation in &wanted.heads {
-            known.heads.push(get(&snapshot, &keys::head(*conversation))?);
+            known.heads.push(cell(&snapshot, &keys::head(*conversation))?);
         }
         for (key, below) in &wanted.dedup {
             let rows: Vec<DedupRow> = get(&snapshot, &keys::dedup(key))?.unwrap_or_default();
@@ -50,7 +50,7 @@ impl MessageStore for Messages {
     }
 
     async fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
-        get(&self.tree.snapshot(), &keys::head(conversation))
+        cell(&self.tree.snapshot(), &keys::head(conversation))
     }
 
     async fn heads(&self, after: Option<ConversationId>, limit: usize) -> Result<Vec<(ConversationId, Head)>, StoreError> {
@@ -60,7 +60,8 @@ impl MessageStore for Messages {
             let (key, value): (Slice, Slice) = found?;
             let conversation = ConversationId::from_bytes(&key[1..]);
             let conversation = conversation.ok_or_else(|| StoreError::Corrupt(format!("head {}", key.escape_ascii())))?;
-            Ok((conversation, row(&key, &value)?))
+            let (_, head): (Seq, Head) = row(&key, &value)?;
+            Ok((conversation, head))
         };
         rows.take(limit).map(head).collect()
     }
@@ -134,7 +135,8 @@ impl MessageStore for Messages {
         let rows = self.tree.snapshot().range((Bound::Included(&after[..]), Bound::Excluded(&before[..])))?;
         let read = |found: Result<(Slice, Slice), _>| {
             let (key, value) = found?;
-            let on: Cell<bool> = row(&key, &value)?;
+            let (at, value) = row(&key, &value)?;
+            let on = Cell { at, value };
             reaction(&key[prefix..], on).ok_or_else(|| StoreError::Corrupt(format!("reaction {}", key.escape_ascii())))
         };
         rows.take(limit).map(read).collect()
@@ -147,18 +149,57 @@ impl MessageStore for Messages {
 
     async fn inbox(&self, user: &UserId, after: Option<ConversationId>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
         let start = Key::new(keys::INBOX).user(user).build();
-        let after = after.map_or_else(|| start.clone(), |after| keys::inbox(user, after));
-        between(&self.tree.snapshot(), &after, end_of(&start).as_deref().map_or(Bound::Unbounded, Bound::Excluded), limit)
+        let after = after.map_or_else(|| start.clone(), |after| keys::inbox(user, after, keys::cell::END));
+        let mut rows: Vec<InboxRow> = Vec::new();
+        for found in from_to(&self.tree.snapshot(), &after, &start)? {
+            let (key, value) = found?;
+            let corrupt = || StoreError::Corrupt(format!("inbox row {}", key.escape_ascii()));
+            let (conversation, of) = key[start.len()..].split_at_checked(key.len() - start.len() - 1).ok_or_else(corrupt)?;
+            let conversation = ConversationId::from_bytes(conversation).ok_or_else(corrupt)?;
+            if rows.last().is_none_or(|last| last.conversation != conversation) {
+                if rows.len() == limit {
+                    break;
+                }
+                rows.push(InboxRow::new(conversation));
+            }
+            inbox_cell(rows.last_mut().expect("pushed above"), of[0], &key, &value)?;
+        }
+        Ok(rows)
     }
 
     async fn inbox_row(&self, user: &UserId, conversation: ConversationId) -> Result<Option<InboxRow>, StoreError> {
-        get(&self.tree.snapshot(), &keys::inbox(user, conversation))
+        let start = Key::new(keys::INBOX).user(user).conversation(conversation).build();
+        let mut inbox_row = None;
+        for found in self.tree.snapshot().prefix(&start)? {
+            let (key, value) = found?;
+            let of = *key.last().expect("a key is not empty");
+            inbox_cell(inbox_row.get_or_insert_with(|| InboxRow::new(conversation)), of, &key, &value)?;
+        }
+        Ok(inbox_row)
     }
 
     async fn members(&self, conversation: ConversationId, after: Option<UserId>, limit: usize) -> Result<Vec<MemberRow>, StoreError> {
         let start = Key::new(keys::MEMBER).conversation(conversation).build();
-        let after = after.map_or_else(|| start.clone(), |after| keys::member(conversation, &after));
-        between(&self.tree.snapshot(), &after, end_of(&start).as_deref().map_or(Bound::Unbounded, Bound::Excluded), limit)
+        let after = after.map_or_else(|| start.clone(), |after| keys::member(conversation, &after, keys::cell::END));
+        let mut rows: Vec<MemberRow> = Vec::new();
+        for found in from_to(&self.tree.snapshot(), &after, &start)? {
+            let (key, value) = found?;
+            let (user, of) = user_and_cell(&key, start.len())?;
+            if rows.last().is_none_or(|last| last.user != user) {
+                if rows.len() == limit {
+                    break;
+                }
+                rows.push(MemberRow::new(user));
+            }
+            let member = rows.last_mut().expect("pushed above");
+            let (seq, n) = row(&key, &value)?;
+            match of {
+                keys::cell::READ => member.read = Mark { n, seq },
+                keys::cell::DELIVERED => member.delivered = Mark { n, seq },
+                _ => return Err(StoreError::Corrupt(format!("member row {}", key.escape_ascii()))),
+            }
+        }
+        Ok(rows)
     }
 
     async fn mark_delivered(&self, conversation: ConversationId, user: &UserId, mark: Mark) -> Result<(), StoreError> {
@@ -167,15 +208,31 @@ impl MessageStore for Messages {
 
     async fn standings(&self, user: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<Standing>, StoreError> {
         let start = Key::new(keys::STANDING).user(user).build();
-        let after = after.map_or_else(|| start.clone(), |after| keys::standing(user, after));
-        between(&self.tree.snapshot(), &after, end_of(&start).as_deref().map_or(Bound::Unbounded, Bound::Excluded), limit)
+        let after = after.map_or_else(|| start.clone(), |after| keys::standing(user, after, keys::cell::END));
+        let mut rows: Vec<Standing> = Vec::new();
+        for found in from_to(&self.tree.snapshot(), &after, &start)? {
+            let (key, value) = found?;
+            let (other, of) = user_and_cell(&key, start.len())?;
+            if rows.last().is_none_or(|last| last.other != other) {
+                if rows.len() == limit {
+                    break;
+                }
+                rows.push(Standing::new(other));
+            }
+            let standing = rows.last_mut().expect("pushed above");
+            let (at, value) = row(&key, &value)?;
+            match of {
+                keys::cell::BLOCKED_BY_ME => standing.blocked_by_me = Some(Cell { at, value }),
+                keys::cell::BLOCKED_ME => standing.blocked_me = Some(Cell { at, value }),
+                _ => return Err(StoreError::Corrupt(format!("standing {}", key.escape_ascii()))),
+            }
+        }
+        Ok(rows)
     }
 
     async fn feed(&self, user: &UserId, after: FeedKey, limit: usize) -> Result<Vec<FeedRow>, StoreError> {
         let start = Key::new(keys::FEED).user(user).build();
-        let (after, end) = (keys::feed(user, &after), end_of(&start));
-        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let rows = self.tree.snapshot().range((Bound::Excluded(&after[..]), end))?;
+        let rows = from_to(&self.tree.snapshot(), &keys::feed(user, &after), &start)?;
         let read = |found: Result<(Slice, Slice), _>| {
             let (key, value) = found?;
             let (what, target) = row(&key, &value)?;
@@ -250,6 +307,44 @@ fn reaction(rest: &[u8], on: Cell<bool>) -> Option<ReactionRow> {
     let user = UserId::parse(std::str::from_utf8(&rest[..zero]).ok()?).ok()?;
     let emoji = Emoji::parse(std::str::from_utf8(&rest[zero + 1..]).ok()?).ok()?;
     Some(ReactionRow { target: Seq::from_u64(u64::from_be_bytes(*target))?, user, emoji, on })
+}
+
+/// A cell's value without its time.
+fn cell<T: for<'b> minicbor::Decode<'b, ()>>(snapshot: &Snapshot, key: &[u8]) -> Result<Option<T>, StoreError> {
+    Ok(get(snapshot, key)?.map(|(_, value): (Seq, T)| value))
+}
+
+fn inbox_cell(into: &mut InboxRow, of: u8, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+    fn timed<T: for<'b> minicbor::Decode<'b, ()>>(key: &[u8], value: &[u8]) -> Result<Option<Cell<T>>, StoreError> {
+        let (at, value) = row(key, value)?;
+        Ok(Some(Cell { at, value }))
+    }
+    let mark = || row(key, value).map(|(seq, n)| Mark { n, seq });
+    match of {
+        keys::cell::TIP => into.tip = timed(key, value)?,
+        keys::cell::DELETED => into.deleted = timed(key, value)?,
+        keys::cell::ARCHIVED => into.archived = timed(key, value)?,
+        keys::cell::VEILED => into.veiled = timed(key, value)?,
+        keys::cell::SEEN => into.seen = mark()?,
+        keys::cell::HIDDEN => into.hidden = mark()?,
+        _ => return Err(StoreError::Corrupt(format!("inbox row {}", key.escape_ascii()))),
+    }
+    Ok(())
+}
+
+/// What a key ends with: a user, a zero byte, a cell's letter.
+fn user_and_cell(key: &[u8], start: usize) -> Result<(UserId, u8), StoreError> {
+    let corrupt = || StoreError::Corrupt(format!("row {}", key.escape_ascii()));
+    let (user, end) = key[start..].split_last_chunk().ok_or_else(corrupt)?;
+    let [0, of] = *end else { return Err(corrupt()) };
+    let user = std::str::from_utf8(user).ok().and_then(|user| UserId::parse(user).ok());
+    Ok((user.ok_or_else(corrupt)?, of))
+}
+
+/// Rows behind a key, as far as they begin like `start`.
+fn from_to(snapshot: &Snapshot, after: &[u8], start: &[u8]) -> Result<Rows, StoreError> {
+    let end = end_of(start);
+    Ok(snapshot.range((Bound::Excluded(after), end.as_deref().map_or(Bound::Unbounded, Bound::Excluded)))?)
 }
 
 /// The first key behind everything that begins like this.

@@ -38,8 +38,8 @@ pub use filter::Expiry;
 pub use lsm_tree::Slice;
 pub use options::Options;
 use orphans::Orphans;
-pub use snapshot::Snapshot;
 use snapshot::Tracker;
+pub use snapshot::{Rows, Snapshot};
 pub use stats::Stats;
 use work::{Sealed, Work};
 

@@ -105,7 +105,7 @@ impl Fault {
                 told.messages.clear();
                 for ((conversation, target), mut row) in state.messages.iter().filter_map(|(key, stored)| Some((*key, stored.row()?))) {
                     let (bucket, revision) = (row.bucket, row.revision.take());
-                    told.write(Write::Message { conversation, row });
+                    told.write(Write::Message { conversation, row: row.into() });
                     if let Some(Cell { value, .. }) = revision {
                         told.write(Write::Revision { conversation, target, bucket, revision: Cell { at: Seq::ZERO, value } });
                     }
