@@ -11,6 +11,9 @@ use lsm_tree::{Cache, CompressionType, Config, DescriptorTable, SequenceNumberCo
 
 use super::filter::{Expiry, Filters};
 
+/// How many runs gather in level 0 before they are merged: the more, the less often the levels below are written again.
+const L0_RUNS_COMPACT: u8 = 8;
+
 #[derive(Clone)]
 pub struct Options {
     /// A memtable is sealed once it is this large (keys, values and the engine's own cost for each row).
@@ -35,8 +38,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            memtable_bytes: 16 << 20,
-            sealed_max: 3,
+            memtable_bytes: 32 << 20,
+            sealed_max: 1,
             cache_bytes: 32 << 20,
             descriptors: 256,
             table_bytes: 16 << 20,
@@ -69,6 +72,6 @@ impl Options {
     }
 
     pub(super) fn strategy(&self) -> Arc<Leveled> {
-        Arc::new(Leveled::default().with_table_target_size(self.table_bytes))
+        Arc::new(Leveled::default().with_table_target_size(self.table_bytes).with_l0_threshold(L0_RUNS_COMPACT))
     }
 }

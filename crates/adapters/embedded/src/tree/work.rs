@@ -13,7 +13,7 @@ use super::{Options, Shared};
 /// Level 0 is looked through run by run, and the manifest counts its runs in one byte without a check: at 256 it would lose tables.
 const L0_RUNS_MAX: usize = 24;
 /// From here on batches are slowed down, so that compaction catches up before the limit stops them for seconds.
-const L0_RUNS_SLOW: usize = 10;
+const L0_RUNS_SLOW: usize = 16;
 /// How often a waiting `flush` looks whether a failure has lasted for too long.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub(super) const RETRY_FIRST: Duration = Duration::from_millis(50);
