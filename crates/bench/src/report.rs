@@ -7,7 +7,7 @@ use crate::{DiskSpeed, Memory, Summary, check::Verdict};
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub machine: Machine,
-    /// At the beginning, before the sends and at the end, each time alone: the disk is as fast as the fastest.
+    /// At the beginning, before the sends and at the end, each time alone.
     pub disks: Vec<DiskSpeed>,
     /// The log alone.
     pub raw: Vec<Raw>,
@@ -148,15 +148,17 @@ impl Report {
         }
     }
 
-    /// What the disk gives when nobody else asks.
+    /// The middle one: a disk has faster and slower moments of its own.
     pub fn disk(&self) -> DiskSpeed {
-        let faster = |one: DiskSpeed, other: &DiskSpeed| if other.fsyncs_per_s > one.fsyncs_per_s { *other } else { one };
-        self.disks.iter().fold(DiskSpeed::default(), faster)
+        let mut disks = self.disks.clone();
+        disks.sort_by(|one, other| one.fsyncs_per_s.total_cmp(&other.fsyncs_per_s));
+        disks.get(disks.len() / 2).copied().unwrap_or_default()
     }
 
     /// Whether someone else used the disk meanwhile, so that the ratios say little.
     pub fn is_uneven(&self) -> bool {
-        self.disks.iter().any(|disk| disk.fsyncs_per_s * 1.5 < self.disk().fsyncs_per_s)
+        let speeds = || self.disks.iter().map(|disk| disk.fsyncs_per_s);
+        speeds().fold(0.0, f64::max) > speeds().fold(f64::MAX, f64::min) * 1.5
     }
 
     pub fn in_fsyncs(&self, us: f64) -> f64 {
