@@ -18,7 +18,7 @@ use std::{
 
 use dunlin_model::{Epoch, Millis};
 use dunlin_ports::StoreError;
-use tracing::warn;
+use tracing::info;
 
 use crate::{
     Blobs, Directory, EventLog, Messages, StateStats,
@@ -136,8 +136,8 @@ impl Folder {
         let (segments, _) = Log::open(path.join("log"), log_options(options))?;
         let state = path.join(STATE);
         if !state.exists() && path.join(STATE_ASIDE).exists() {
-            // A rebuild was cut off between its two steps: the log has everything that the new state needs.
-            warn!("a rebuild was interrupted; the state is made anew from the log");
+            // A rebuild is under way, or was cut off after its first step: the log has everything that the new state needs.
+            info!("the state was set aside; it is made anew from the log");
         }
         let lifetimes = Lifetimes::new(options.dedup_keep_ms);
         let now = lifetimes.now();
