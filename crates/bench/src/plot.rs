@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{Report, report::PacedRun, table::count};
 
 const WIDTH: f64 = 1_040.0;
-const HEIGHT: f64 = 470.0;
+const HEIGHT: f64 = 430.0;
 /// Where both charts stand.
 const TOP: f64 = 110.0;
 const BOTTOM: f64 = 390.0;
@@ -112,7 +112,9 @@ fn lines(svg: &mut String, runs: &[PacedRun]) {
         for (place, run) in runs.iter().enumerate() {
             let (x, y) = (x(place), y(read(run)));
             let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
-            label(svg, x + 6.0, y - 5.0, "start", &time(read(run)));
+            // The lines of one colour lie above those of the other, or on them.
+            let beside = if colour == GREEN { -6.0 } else { 14.0 };
+            label(svg, x + 6.0, y + beside, "start", &time(read(run)));
         }
     }
 }
