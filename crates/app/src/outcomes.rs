@@ -75,12 +75,14 @@ impl Outcomes {
 
     /// Tells those who wait here.
     pub fn settle(&self, outcomes: impl IntoIterator<Item = (RequestId, Outcome)>) {
-        let mut waiting = self.waiting();
-        for (request, outcome) in outcomes {
-            if let Some(waiting) = waiting.remove(&request) {
-                // Whoever asked may have left; the outcome is in the store.
-                let _ = waiting.told.send(outcome);
-            }
+        let found: Vec<(Waiting, Outcome)> = {
+            let mut waiting = self.waiting();
+            outcomes.into_iter().filter_map(|(request, outcome)| Some((waiting.remove(&request)?, outcome))).collect()
+        };
+        // Outside of the lock: waking takes longer than finding, and new requests want in.
+        for (waiting, outcome) in found {
+            // Whoever asked may have left; the outcome is in the store.
+            let _ = waiting.told.send(outcome);
         }
     }
 
