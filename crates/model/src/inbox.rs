@@ -95,23 +95,6 @@ impl InboxRow {
         InboxRow { conversation, tip: None, deleted: None, seen: Mark::default(), hidden: Mark::default(), archived: None, veiled: None }
     }
 
-    pub fn merge(&mut self, other: InboxRow) {
-        if let Some(tip) = other.tip {
-            Cell::merge(&mut self.tip, tip);
-        }
-        if let Some(deleted) = other.deleted {
-            Cell::merge(&mut self.deleted, deleted);
-        }
-        if let Some(archived) = other.archived {
-            Cell::merge(&mut self.archived, archived);
-        }
-        if let Some(veiled) = other.veiled {
-            Cell::merge(&mut self.veiled, veiled);
-        }
-        self.seen.raise(other.seen);
-        self.hidden.raise(other.hidden);
-    }
-
     pub fn shown(&self, tip: &Tip) -> Shown {
         let covers = |cell: &Option<Cell<Option<Seq>>>| cell.as_ref().and_then(|cell| cell.value).is_some_and(|seq| seq >= tip.seq());
         match () {
