@@ -1,7 +1,7 @@
 //! One conversation as one user sees it, and its members.
 
-use dunlin_model::{ConversationId, Head, InboxRow, Kind, LastMessage, Mark, Millis, Shown, Standing, Tip, UserId};
-use dunlin_ports::{Order, SeqRange};
+use dunlin_model::{Content, ConversationId, Head, InboxRow, Kind, Mark, MessageRow, MessageType, Millis, Seq, Shown, Standing, Text, Tip, UserId};
+use dunlin_ports::{Order, SeqRange, Wanted};
 
 use crate::{App, AppError, PAGE_MAX};
 
@@ -21,6 +21,31 @@ pub struct ConversationView {
     pub blocked_me: bool,
 }
 
+/// A conversation's last message, as a list shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LastMessage {
+    pub seq: Seq,
+    pub at: Millis,
+    pub sender: Option<UserId>,
+    pub message_type: MessageType,
+    /// None for content that can't be read, and for a deleted message.
+    pub preview: Option<Text>,
+    pub deleted: bool,
+}
+
+impl LastMessage {
+    fn of(row: &MessageRow) -> LastMessage {
+        LastMessage {
+            seq: row.seq,
+            at: row.created_at,
+            sender: row.sender.clone(),
+            message_type: row.message_type.clone(),
+            preview: row.current().and_then(Content::preview),
+            deleted: row.is_deleted(),
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberView {
     pub user: UserId,
@@ -34,7 +59,20 @@ impl App {
         let mut row = self.store.inbox_row(caller, conversation).await?.unwrap_or_else(|| InboxRow::new(conversation));
         let tip = row.tip.take().map_or_else(|| Tip::of(&head), |cell| cell.value);
         let standings = self.standings(caller).await?;
-        self.view(caller, &row, &tip, &standings).await
+        let last = self.last_messages([(conversation, &tip)]).await?.pop().flatten();
+        self.view(caller, &row, &tip, last.as_ref(), &standings).await
+    }
+
+    /// The rows of last messages, in order; none where there is no message.
+    pub(crate) async fn last_messages<'t>(
+        &self,
+        tips: impl IntoIterator<Item = (ConversationId, &'t Tip)>,
+    ) -> Result<Vec<Option<MessageRow>>, AppError> {
+        let wanted: Vec<_> = tips.into_iter().map(|(conversation, tip)| tip.last.map(|last| (conversation, last.seq))).collect();
+        let messages = wanted.iter().copied().flatten().collect();
+        let known = self.store.known(&Wanted { messages, ..Wanted::default() }).await?;
+        let mut found = known.messages.into_iter();
+        Ok(wanted.into_iter().map(|wanted| wanted.and_then(|_| found.next().flatten())).collect())
     }
 
     pub async fn members(&self, caller: &UserId, conversation: ConversationId) -> Result<Vec<MemberView>, AppError> {
@@ -57,6 +95,7 @@ impl App {
         caller: &UserId,
         row: &InboxRow,
         tip: &Tip,
+        last: Option<&MessageRow>,
         standings: &[Standing],
     ) -> Result<ConversationView, AppError> {
         let unread = self.unread_of(row, tip).await?;
@@ -65,10 +104,10 @@ impl App {
         Ok(ConversationView {
             conversation: row.conversation,
             kind: tip.kind.clone(),
-            last: row.last(tip).cloned(),
+            last: row.last(tip).and(last).map(LastMessage::of),
             moved_at: tip.moved_at(),
             unread,
-            first_unread_at: self.first_unread_at(row, tip, unread).await?,
+            first_unread_at: self.first_unread_at(row, tip, last, unread).await?,
             shown: row.shown(tip),
             blocked_by_me: standing.is_some_and(|standing| standing.blocks_since().is_some()),
             blocked_me: standing.is_some_and(Standing::is_blocked_by_other),
@@ -88,18 +127,24 @@ impl App {
     }
 
     /// The time of the first message above what was seen that was not deleted for everyone.
-    async fn first_unread_at(&self, row: &InboxRow, tip: &Tip, unread: u64) -> Result<Option<Millis>, AppError> {
+    async fn first_unread_at(
+        &self,
+        row: &InboxRow,
+        tip: &Tip,
+        last: Option<&MessageRow>,
+        unread: u64,
+    ) -> Result<Option<Millis>, AppError> {
         const STRETCH: usize = 50;
         if unread == 0 {
             return Ok(None);
         }
-        if let Some(last) = tip.last.as_ref().filter(|last| unread == 1 && !last.deleted) {
+        if let Some(last) = last.filter(|last| unread == 1 && !last.is_deleted()) {
             // The last message is unread (own sends are seen), so if there is but one it is that.
-            return Ok(Some(last.at));
+            return Ok(Some(last.created_at));
         }
         let mut after = row.seen(tip).seq.max(tip.born.previous());
         loop {
-            let range = SeqRange { after, before: dunlin_model::Seq::MAX };
+            let range = SeqRange { after, before: Seq::MAX };
             let rows = self.store.messages(row.conversation, range, Order::OldestFirst, STRETCH).await?;
             if let Some(first) = rows.iter().find(|row| !row.is_deleted()) {
                 return Ok(Some(first.created_at));

@@ -48,8 +48,9 @@ impl App {
         let next = rows.last().filter(|_| more).map(|((Reverse(at), id), ..)| cursor::write(CURSOR, &(at, id)));
         let standings = self.standings(caller).await?;
         let mut conversations = Vec::with_capacity(rows.len());
-        for (_, row, tip) in &rows {
-            conversations.push(self.view(caller, row, tip, &standings).await?);
+        let lasts = self.last_messages(rows.iter().map(|(_, row, tip)| (row.conversation, tip))).await?;
+        for ((_, row, tip), last) in rows.iter().zip(&lasts) {
+            conversations.push(self.view(caller, row, tip, last.as_ref(), &standings).await?);
         }
         Ok(InboxPage { conversations, next })
     }

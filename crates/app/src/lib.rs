@@ -28,7 +28,7 @@ use dunlin_model::{NodeId, UserId};
 use dunlin_ports::{Clock, Directory, Ephemeral, EventLog, IdGen, MessageStore};
 
 pub use blocks::BlockPage;
-pub use conversation::{ConversationView, MemberView};
+pub use conversation::{ConversationView, LastMessage, MemberView};
 pub use error::AppError;
 pub use feed::FeedPage;
 pub use history::{HistoryPage, HistoryQuery, MessageView, ReactionView, Status};

@@ -2,7 +2,7 @@
 
 use crate::{
     Accepted, BlockRow, Bucket, Cell, ClientId, Content, ContentHash, ConversationId, DedupRow, Deleted, EditRow, FeedKey, FeedRow,
-    Happening, Head, InboxRow, IndexRow, Kind, LastMessage, Mark, MemberRow, MessageRow, MessageType, Millis, N, Outcome, Pair, Rejection,
+    Happening, Head, InboxRow, IndexRow, Kind, Last, Mark, MemberRow, MessageRow, MessageType, Millis, N, Outcome, Pair, Rejection,
     Revision, Seq, Standing, Tip, UserId, decode, encode,
 };
 
@@ -21,20 +21,12 @@ fn text(text: &str) -> Content {
 fn head() -> Head {
     let mut deleted = Deleted::default();
     deleted.add(N(2));
-    let last = LastMessage {
-        seq: seq(9),
-        at: Millis(1_000),
-        sender: Some(user("alice")),
-        message_type: MessageType::text(),
-        preview: Some("hi".into()),
-        deleted: false,
-    };
     Head {
         applied: seq(10),
         born: seq(1),
         opened_at: Millis(500),
         n: N(3),
-        last: Some(last),
+        last: Some(Last { seq: seq(9), at: Millis(1_000) }),
         bucket: Bucket { number: 1, messages: 2, bytes: 300 },
         kind: Kind::Direct(Pair::new(user("alice"), user("bob"))),
         deleted,

@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{ConversationKind, MessageType, Millis, N, Pair, Seq, Text, UserId, limits};
+use crate::{ConversationKind, Millis, N, Pair, Seq, UserId, limits};
 
 /// A conversation's head: one cell, written after everything that its events up to `applied` write.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -18,7 +18,7 @@ pub struct Head {
     #[n(3)]
     pub n: N,
     #[n(4)]
-    pub last: Option<LastMessage>,
+    pub last: Option<Last>,
     #[n(5)]
     pub bucket: Bucket,
     #[n(6)]
@@ -42,21 +42,13 @@ impl Kind {
     }
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub struct LastMessage {
+/// Which message is the last. What it says is in its own row alone: heads and tips are written with every message, so they are kept small.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Last {
     #[n(0)]
     pub seq: Seq,
     #[n(1)]
     pub at: Millis,
-    #[n(2)]
-    pub sender: Option<UserId>,
-    #[n(3)]
-    pub message_type: MessageType,
-    /// None for content that can't be read, and for a deleted message.
-    #[n(4)]
-    pub preview: Option<Text>,
-    #[n(5)]
-    pub deleted: bool,
 }
 
 /// The part of the conversation that new messages are stored in, and how full it is.

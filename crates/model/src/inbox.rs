@@ -4,7 +4,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{ConversationId, Deleted, Head, Kind, LastMessage, Mark, Millis, N, Seq, UserId};
+use crate::{ConversationId, Deleted, Head, Kind, Last, Mark, Millis, N, Seq, UserId};
 
 /// A value that the latest event wins.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -55,14 +55,14 @@ pub struct Tip {
     #[n(2)]
     pub n: N,
     #[n(3)]
-    pub last: Option<LastMessage>,
+    pub last: Option<Last>,
     #[n(4)]
     pub kind: Kind,
 }
 
 impl Tip {
     pub fn of(head: &Head) -> Tip {
-        Tip { born: head.born, opened_at: head.opened_at, n: head.n, last: head.last.clone(), kind: head.kind.clone() }
+        Tip { born: head.born, opened_at: head.opened_at, n: head.n, last: head.last, kind: head.kind.clone() }
     }
 
     fn seq(&self) -> Seq {
@@ -105,9 +105,9 @@ impl InboxRow {
     }
 
     /// The last message as this user may see it: nothing of what they deleted.
-    pub fn last<'t>(&self, tip: &'t Tip) -> Option<&'t LastMessage> {
+    pub fn last(&self, tip: &Tip) -> Option<Last> {
         let veiled = self.veiled.as_ref().map_or(Seq::ZERO, |cell| cell.value);
-        tip.last.as_ref().filter(|last| last.seq > self.hidden.seq && last.seq != veiled)
+        tip.last.filter(|last| last.seq > self.hidden.seq && last.seq != veiled)
     }
 
     pub fn seen(&self, tip: &Tip) -> Mark {

@@ -107,7 +107,7 @@ fn wrong_tip(this: Conversation<'_>, member: &Member) -> Option<String> {
         });
     };
     let (tip, right) = (&cell.value, Tip::of(head));
-    let difference = messages::difference(tip.last.as_ref(), right.last.as_ref());
+    let difference = messages::difference(tip.last, right.last);
     match () {
         () if tip.n != right.n => Some(format!("inbox tip has n {}, the head {}", tip.n.0, right.n.0)),
         () if difference.is_some() => difference.map(|difference| format!("inbox tip's last message is not the head's: {difference}")),

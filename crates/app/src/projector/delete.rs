@@ -21,11 +21,6 @@ pub(super) fn project(case: &Case<'_>, head: &mut Option<Head>, delete: &Delete,
     head.deleted.add(target.n);
     let deleted = Cell { at, value: head.deleted.clone() };
     writes.extend(head.members().map(|user| Write::InboxDeleted { user: user.clone(), conversation, deleted: deleted.clone() }));
-    if let Some(last) = head.last.as_mut().filter(|last| last.seq == target.seq) {
-        last.preview = None;
-        last.deleted = true;
-        case.tips(head, conversation, writes);
-    }
     case.feed_all(head, conversation, Happening::Deleted, Some(target.seq), writes);
     case.done()
 }

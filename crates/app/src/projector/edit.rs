@@ -16,10 +16,6 @@ pub(super) fn project(case: &Case<'_>, head: &mut Option<Head>, edit: &Edit, wri
     let revision = Cell { at, value: Revision::Edited { content: edit.content.clone(), edited_at } };
     writes.push(Write::Revision { conversation, target: target.seq, bucket: target.bucket, revision });
     writes.push(Write::Edit { conversation, target: target.seq, row: EditRow { at, edited_at, content: edit.content.clone() } });
-    if let Some(last) = head.last.as_mut().filter(|last| last.seq == target.seq) {
-        last.preview = edit.content.preview();
-        case.tips(head, conversation, writes);
-    }
     case.feed_all(head, conversation, Happening::Edited, Some(target.seq), writes);
     case.done()
 }

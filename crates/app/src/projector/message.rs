@@ -1,7 +1,7 @@
 //! Accepts a message, recognises it as an earlier one, or rejects it.
 
 use dunlin_model::{
-    Accepted, ContentHash, DedupKey, DedupRow, Happening, Head, IndexRow, LastMessage, Mark, Message, MessageRow, MessageType, Outcome,
+    Accepted, ContentHash, DedupKey, DedupRow, Happening, Head, IndexRow, Last, Mark, Message, MessageRow, MessageType, Outcome,
     Register, Rejection, limits,
 };
 use dunlin_ports::Write;
@@ -52,14 +52,7 @@ fn accept(case: &Case<'_>, head: &mut Head, message: &Message, hash: ContentHash
     let sender = case.event.actor.clone();
     head.n = head.n.next();
     let cut = head.bucket.add(message.content.bytes_len() as u64 + ROW_BYTES);
-    head.last = Some(LastMessage {
-        seq,
-        at: created_at,
-        sender: sender.clone(),
-        message_type: message.message_type.clone(),
-        preview: message.content.preview(),
-        deleted: false,
-    });
+    head.last = Some(Last { seq, at: created_at });
     if cut || (head.n.0 - 1).is_multiple_of(limits::INDEX_EVERY) {
         writes.push(Write::Index { conversation, row: IndexRow { seq, n: head.n, at: created_at, bucket: head.bucket.number } });
     }

@@ -2,8 +2,8 @@
 
 use dunlin_contract::State;
 use dunlin_model::{
-    Cell, Content, ConversationId, Deleted, FeedKey, FeedRow, Happening, Head, InboxRow, LastMessage, Mark, MemberRow, MessageRow,
-    MessageType, Millis, N, Revision, Seq, Tip, UserId,
+    Cell, Content, ConversationId, Deleted, FeedKey, FeedRow, Happening, Head, InboxRow, Last, Mark, MemberRow, MessageRow,
+    Millis, N, Revision, Seq, Tip, UserId,
 };
 use dunlin_ports::Write;
 
@@ -39,12 +39,8 @@ pub const MESSAGES: &[(&str, Damage)] = &[
 
 pub const HEADS: &[(&str, Damage)] = &[
     ("head has n 621, the last message has 620", |state, cast| head(state, cast.long).n = N(621)),
-    ("has another preview", |state, cast| last(state, cast.long).preview = Some("something else".into())),
-    ("has sender Some(\"bob\"), expected Some(\"ann\")", |state, cast| last(state, cast.long).sender = Some(cast.bob.clone())),
-    ("has type text, expected", |state, cast| {
-        message(state, cast.notes, 1, |row| row.message_type = MessageType::system());
-    }),
-    ("has deleted = false, expected true", |state, cast| last(state, cast.short).deleted = false),
+    ("has time 1, expected", |state, cast| last(state, cast.long).at = Millis(1)),
+    ("head's last message is not the last message: it has seq", |state, cast| last(state, cast.long).seq = Seq::ZERO),
     ("it should have seq", |state, cast| head(state, cast.notes).last = None),
     ("outside of", |state, cast| head(state, cast.long).applied = head(state, cast.long).born),
     ("beyond the last one applied", |state, cast| head(state, cast.notes).born = Seq::MAX),
@@ -148,7 +144,7 @@ fn head(state: &mut State, conversation: ConversationId) -> &mut Head {
     state.heads.get_mut(&conversation).unwrap()
 }
 
-fn last(state: &mut State, conversation: ConversationId) -> &mut LastMessage {
+fn last(state: &mut State, conversation: ConversationId) -> &mut Last {
     head(state, conversation).last.as_mut().unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! Small makers of rows and writes, so that a case shows only what it is about.
 
 use dunlin_model::{
-    Bucket, Cell, Content, ConversationId, Deleted, Head, Kind, LastMessage, MessageRow, MessageType, Millis, N, Pair, Revision, Seq, Tip,
+    Bucket, Cell, Content, ConversationId, Deleted, Head, Kind, Last, MessageRow, MessageType, Millis, N, Pair, Revision, Seq, Tip,
     UserId,
 };
 use dunlin_ports::{Batch, MessageStore, Write};
@@ -52,9 +52,8 @@ pub fn head(pair: &Pair, applied: u64) -> Head {
     }
 }
 
-pub fn last(number: u64) -> LastMessage {
-    let preview = Some(format!("message {number}").as_str().into());
-    LastMessage { seq: seq(number), at: Millis(number), sender: None, message_type: MessageType::text(), preview, deleted: false }
+pub fn last(number: u64) -> Last {
+    Last { seq: seq(number), at: Millis(number) }
 }
 
 pub fn tip(pair: &Pair, number: u64) -> Cell<Tip> {

@@ -2,9 +2,9 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use dunlin_app::{ConversationView, MessageView, ReactionView, Receipts, Status, UnreadTotals};
+use dunlin_app::{ConversationView, LastMessage, MessageView, ReactionView, Receipts, Status, UnreadTotals};
 use dunlin_model::{
-    Body, Cell, Content, ConversationId, FeedKey, FeedRow, Happening, Kind, LastMessage, MessageRow, Millis, N, Outcome, Pair, Revision,
+    Body, Cell, Content, ConversationId, FeedKey, FeedRow, Happening, Kind, MessageRow, Millis, N, Outcome, Pair, Revision,
     Seq, Shown, UserId, VisibilityChange, limits,
 };
 
