@@ -16,6 +16,7 @@ mod open;
 mod outcomes;
 pub mod projector;
 mod receipts;
+mod recent;
 mod send;
 mod send_status;
 mod submit;

@@ -20,9 +20,14 @@ pub enum DecodeError {
 
 pub fn encode<T: Encode<()>>(value: &T) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
-    bytes.push(FORMAT);
-    minicbor::encode(value, &mut bytes).expect("writing to memory does not fail");
+    encode_to(&mut bytes, value);
     bytes
+}
+
+/// Appends the bytes of a value.
+pub fn encode_to<T: Encode<()>>(bytes: &mut Vec<u8>, value: &T) {
+    bytes.push(FORMAT);
+    minicbor::encode(value, bytes).expect("writing to memory does not fail");
 }
 
 pub fn decode<'b, T: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, DecodeError> {

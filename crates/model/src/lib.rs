@@ -22,7 +22,7 @@ mod text;
 mod time;
 
 pub use blob::{BlobKey, InvalidBlobKey};
-pub use codec::{DecodeError, decode, encode};
+pub use codec::{DecodeError, decode, encode, encode_to};
 pub use content::{ClientId, Content, ContentHash, Emoji, InvalidContent, MessageType};
 pub use directory::{Field, InvalidDetail, Name, Scope, SecretHash, ServerKey, ServerKeyId, User, UserChange};
 pub use event::{

@@ -1,16 +1,17 @@
 //! Projects a batch of events of one partition: finds out what they need to know in one question, judges them in order, and collects
 //! what they write.
 
-use std::collections::{HashMap, HashSet, hash_map::Entry};
+use std::collections::{HashMap, hash_map::Entry};
 
 use dunlin_model::{
     BlockRow, Body, ConversationId, DedupKey, DedupRow, Event, Head, LogKey, MessageRow, Origin, Outcome, Pair, Position, RULES, Seq,
-    UserId,
 };
 use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Record, StoreError, Wanted, Write};
+use foldhash::fast::RandomState;
 use tracing::error;
 
 use super::{Inputs, Rules, project};
+use crate::recent::Recent;
 
 /// How many heads and how many pairs' blocks a lane remembers.
 const CACHE_ENTRIES_MAX: usize = 50_000;
@@ -43,7 +44,7 @@ impl Lane {
     pub async fn new(rules: Rules, store: &dyn MessageStore) -> Result<Lane, StoreError> {
         const PARKED_MAX: usize = 10_000;
         let parked = store.parked(PARKED_MAX).await?.into_iter().collect();
-        Ok(Lane { rules, heads: Recent::new(), blocks: Recent::new(), parked })
+        Ok(Lane { rules, heads: Recent::new(CACHE_ENTRIES_MAX), blocks: Recent::new(CACHE_ENTRIES_MAX), parked })
     }
 
     /// Log keys whose events are set aside.
@@ -57,37 +58,33 @@ impl Lane {
         let events = self.readable(records, &mut batch)?;
         let mut facts = self.ask(store, &events).await?;
         let mut outcomes = Vec::with_capacity(events.len());
-        let mut collected = Collected::default();
-        for (at, event) in &events {
-            let inputs = facts.inputs(&self.blocks, *at, event);
-            let projection = match event.body.conversation() {
+        let mut changed: HashMap<ConversationId, Changed, RandomState> = HashMap::default();
+        for (number, (at, event)) in events.iter().enumerate() {
+            let inputs = facts.inputs(&mut self.blocks, number, event);
+            let conversation = event.body.conversation();
+            let projection = match conversation {
                 None => project(&self.rules, &mut None, &inputs, *at, event),
-                Some(conversation) => {
-                    let head = self.heads.get_mut(&conversation).expect("asked for above");
-                    let projection = project(&self.rules, head, &inputs, *at, event);
-                    if projection.outcome.is_some() && head.is_some() {
-                        collected.changed.insert(conversation);
-                    }
-                    projection
-                }
+                Some(conversation) => project(&self.rules, self.heads.get(&conversation).expect("asked for above"), &inputs, *at, event),
             };
-            for write in projection.writes {
-                facts.absorb(&write);
-                self.absorb(&write);
-                collected.push(write);
+            for write in &projection.writes {
+                facts.absorb(write);
+                self.absorb(write);
+            }
+            match conversation {
+                None => batch.writes.extend(projection.writes),
+                Some(conversation) => {
+                    let changed = changed.entry(conversation).or_default();
+                    changed.head |= projection.outcome.is_some();
+                    changed.write(projection.writes, &mut batch.writes);
+                }
             }
             if let Some(origin) = event.origin {
-                outcomes.push(ProjectedOutcome {
-                    origin,
-                    conversation: event.body.conversation(),
-                    seq: at.seq,
-                    outcome: projection.outcome,
-                });
+                outcomes.push(ProjectedOutcome { origin, conversation, seq: at.seq, outcome: projection.outcome });
             }
         }
-        batch.writes.append(&mut collected.writes);
-        let head = |conversation| Some((conversation, self.heads.get(&conversation)?.clone()?));
-        batch.heads = collected.changed.into_iter().filter_map(head).collect();
+        for (conversation, _) in changed.into_iter().filter(|(_, changed)| changed.head) {
+            batch.heads.extend(self.heads.get(&conversation).and_then(|head| Some((conversation, head.clone()?))));
+        }
         self.heads.age();
         self.blocks.age();
         Ok(Projected { batch, outcomes })
@@ -137,7 +134,9 @@ impl Lane {
             }
             // As of each event, not of the batch's first under the key: what was judged before writes nothing here, so its row is in the
             // store only.
-            wanted.dedup.extend(dedup_key(event).map(|key| (key, at.seq)));
+            let key = dedup_key(event);
+            facts.keys.push(key.clone());
+            wanted.dedup.extend(key.map(|key| (key, at.seq)));
             if reaches_others(&event.body) && !self.blocks.contains(&event.key) {
                 self.blocks.insert(event.key, Vec::new());
                 wanted.blocks.push((event.key, at.seq));
@@ -169,16 +168,15 @@ impl Lane {
         for ((key, _), rows) in wanted.blocks.into_iter().zip(known.blocks) {
             self.blocks.insert(key, rows);
         }
-        facts.dedup.extend(wanted.dedup.into_iter().zip(known.dedup));
+        let mut dedup = known.dedup.into_iter();
+        facts.dedup.extend(facts.keys.iter().map(|key| key.as_ref().and_then(|_| dedup.next().flatten())));
         facts.messages.extend(wanted.messages.into_iter().zip(known.messages));
     }
 
     fn absorb(&mut self, write: &Write) {
         let Write::Block(row) = write else { return };
         let key = Pair::new(row.blocker.clone(), row.blocked.clone()).log_key();
-        if self.blocks.contains(&key)
-            && let Some(rows) = self.blocks.get_mut(&key)
-        {
+        if let Some(rows) = self.blocks.get(&key) {
             rows.retain(|other| other.blocker != row.blocker);
             rows.push(row.clone());
         }
@@ -188,22 +186,20 @@ impl Lane {
 /// What a batch's events know besides heads and blocks, kept up with what they write.
 #[derive(Default)]
 struct Facts {
-    /// As of each event that asks.
-    dedup: HashMap<(DedupKey, Seq), Option<DedupRow>>,
+    /// The client id of each event that has one, and what the store knew under it, as of that event.
+    keys: Vec<Option<DedupKey>>,
+    dedup: Vec<Option<DedupRow>>,
     /// The newest message of the batch itself under each client id.
-    accepted: HashMap<DedupKey, DedupRow>,
-    messages: HashMap<(ConversationId, Seq), Option<MessageRow>>,
+    accepted: HashMap<DedupKey, DedupRow, RandomState>,
+    messages: HashMap<(ConversationId, Seq), Option<MessageRow>, RandomState>,
 }
 
 impl Facts {
-    fn inputs(&self, blocks: &Recent<LogKey, Vec<BlockRow>>, at: Position, event: &Event) -> Inputs {
+    fn inputs(&self, blocks: &mut Recent<LogKey, Vec<BlockRow>>, number: usize, event: &Event) -> Inputs {
         let body = &event.body;
-        let newest = |key: DedupKey| {
-            let accepted = self.accepted.get(&key).copied();
-            self.dedup.get(&(key, at.seq)).copied().flatten().into_iter().chain(accepted).max_by_key(|row| row.seq)
-        };
+        let newest = |key: &DedupKey| self.dedup[number].into_iter().chain(self.accepted.get(key).copied()).max_by_key(|row| row.seq);
         Inputs {
-            dedup: dedup_key(event).and_then(newest),
+            dedup: self.keys[number].as_ref().and_then(newest),
             blocks: if reaches_others(body) { blocks.get(&event.key).cloned().unwrap_or_default() } else { Vec::new() },
             target: body.target().and_then(|target| self.messages.get(&target).cloned().flatten()),
         }
@@ -230,26 +226,43 @@ impl Facts {
     }
 }
 
-/// The writes of a batch, with only the last of an inbox's tips: a conversation's events share one write of it, as they share its head.
+/// What a batch changes in a conversation. Its events share one write of the head, of each inbox's tip, and of each mark.
 #[derive(Default)]
-struct Collected {
-    writes: Vec<Write>,
-    tips: HashMap<(UserId, ConversationId), usize>,
-    changed: HashSet<ConversationId>,
+struct Changed {
+    head: bool,
+    /// Where those stand that a later event replaces.
+    shared: Vec<usize>,
 }
 
-impl Collected {
-    fn push(&mut self, write: Write) {
-        if let Write::InboxTip { user, conversation, .. } = &write {
-            match self.tips.entry((user.clone(), *conversation)) {
-                Entry::Occupied(place) => {
-                    self.writes[*place.get()] = write;
-                    return;
+impl Changed {
+    fn write(&mut self, writes: Vec<Write>, into: &mut Vec<Write>) {
+        for write in writes {
+            if !matches!(write, Write::InboxTip { .. } | Write::Mark { .. }) {
+                into.push(write);
+                continue;
+            }
+            match self.shared.iter().find_map(|place| Some((*place, replaces(&write, &into[*place])?))) {
+                Some((place, true)) => into[place] = write,
+                Some((_, false)) => {}
+                None => {
+                    self.shared.push(into.len());
+                    into.push(write);
                 }
-                Entry::Vacant(place) => drop(place.insert(self.writes.len())),
             }
         }
-        self.writes.push(write);
+    }
+}
+
+/// Whether a write stands instead of an earlier one of the same conversation; none if they go to different cells.
+fn replaces(write: &Write, earlier: &Write) -> Option<bool> {
+    match (write, earlier) {
+        (Write::InboxTip { user, .. }, Write::InboxTip { user: other, .. }) if user == other => Some(true),
+        (Write::Mark { user, register, mark, .. }, Write::Mark { user: other, register: same, mark: there, .. })
+            if user == other && register == same =>
+        {
+            Some(mark.seq >= there.seq)
+        }
+        _ => None,
     }
 }
 
@@ -261,49 +274,4 @@ fn dedup_key(event: &Event) -> Option<DedupKey> {
 /// Whether a block between the two stops it.
 fn reaches_others(body: &Body) -> bool {
     matches!(body, Body::Open(_) | Body::Message(_) | Body::Edit(_) | Body::React(_))
-}
-
-/// A map that forgets what was not used for a while: two generations, the older one dropped when the younger is full.
-struct Recent<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
-}
-
-impl<K: std::hash::Hash + Eq + Copy, V> Recent<K, V> {
-    fn new() -> Recent<K, V> {
-        Recent { young: HashMap::new(), old: HashMap::new() }
-    }
-
-    /// Moves what is found to the young generation, so that it stays for the whole batch.
-    fn contains(&mut self, key: &K) -> bool {
-        if self.young.contains_key(key) {
-            return true;
-        }
-        let Some(value) = self.old.remove(key) else { return false };
-        self.young.insert(*key, value);
-        true
-    }
-
-    fn get(&self, key: &K) -> Option<&V> {
-        self.young.get(key)
-    }
-
-    fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.young.get_mut(key)
-    }
-
-    fn insert(&mut self, key: K, value: V) {
-        self.young.insert(key, value);
-    }
-
-    fn remove(&mut self, key: &K) {
-        self.young.remove(key);
-    }
-
-    /// Called between batches only, so that nothing asked for is dropped within one.
-    fn age(&mut self) {
-        if self.young.len() > CACHE_ENTRIES_MAX / 2 {
-            self.old = std::mem::take(&mut self.young);
-        }
-    }
 }

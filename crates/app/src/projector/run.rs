@@ -11,7 +11,7 @@ use super::{Lane, ProjectedOutcome, Rules};
 use crate::{outcomes::Outcomes, send_status::outcome_of};
 
 /// How many events are judged together at most: more only makes the first of them wait.
-const BATCH_RECORDS_MAX: usize = 2_048;
+const BATCH_RECORDS_MAX: usize = 8_192;
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);

@@ -1,9 +1,14 @@
 //! Where each row of the message store stands in the tree: a table's letter, then what the table is ordered by.
 //!
 //! Numbers are eight bytes, big-endian, so that they sort. A conversation id's first letter tells its length, and a user id is closed by a zero
-//! byte, which none contains: no key is the beginning of another table's or another owner's.
+//! byte, which none contains: no key is the beginning of another table's or another owner's. Where a user comes first, three bytes of a
+//! checksum stand before the id: the memtable keeps the first four bytes of a key beside it, and finds its way by them alone as long as they
+//! differ, which the beginnings of user ids seldom do.
 
-use dunlin_model::{ClientId, ConversationId, DedupKey, Emoji, FeedKey, LogKey, Millis, N, Partition, Seq, UserId, encode};
+use std::ops::Deref;
+
+use dunlin_model::{ConversationId, DedupKey, Emoji, FeedKey, LogKey, Millis, N, Partition, Seq, UserId, encode};
+use smallvec::SmallVec;
 
 pub const HEAD: u8 = b'H';
 pub const MESSAGE: u8 = b'M';
@@ -39,15 +44,29 @@ pub mod cell {
     pub const END: u8 = 0xff;
 }
 
-/// A key in the making.
+/// A key, or the beginning of one.
 #[derive(Clone)]
-pub struct Key(Vec<u8>);
+pub struct Key(SmallVec<[u8; 96]>);
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 impl Key {
     pub fn new(table: u8) -> Key {
-        let mut bytes = Vec::with_capacity(96);
+        let mut bytes = SmallVec::new();
         bytes.push(table);
         Key(bytes)
+    }
+
+    /// The user whose rows stand together.
+    pub fn owner(self, user: &UserId) -> Key {
+        let [first, second, third, _] = crc32c::crc32c(user.as_str().as_bytes()).to_be_bytes();
+        self.bytes(&[first, second, third]).user(user)
     }
 
     pub fn conversation(self, conversation: ConversationId) -> Key {
@@ -72,85 +91,75 @@ impl Key {
         self
     }
 
-    pub fn build(self) -> Vec<u8> {
-        self.0
-    }
 }
 
-pub fn head(conversation: ConversationId) -> Vec<u8> {
-    Key::new(HEAD).conversation(conversation).build()
+pub fn head(conversation: ConversationId) -> Key {
+    Key::new(HEAD).conversation(conversation)
 }
 
-pub fn message(conversation: ConversationId, seq: Seq) -> Vec<u8> {
-    Key::new(MESSAGE).conversation(conversation).seq(seq).build()
+pub fn message(conversation: ConversationId, seq: Seq) -> Key {
+    Key::new(MESSAGE).conversation(conversation).seq(seq)
 }
 
-pub fn edit(conversation: ConversationId, target: Seq, at: Seq) -> Vec<u8> {
-    Key::new(EDIT).conversation(conversation).seq(target).seq(at).build()
+pub fn edit(conversation: ConversationId, target: Seq, at: Seq) -> Key {
+    Key::new(EDIT).conversation(conversation).seq(target).seq(at)
 }
 
-pub fn index(conversation: ConversationId, n: N) -> Vec<u8> {
-    Key::new(INDEX).conversation(conversation).number(n.0).build()
+pub fn index(conversation: ConversationId, n: N) -> Key {
+    Key::new(INDEX).conversation(conversation).number(n.0)
 }
 
-pub fn index_time(conversation: ConversationId, at: Millis, n: N) -> Vec<u8> {
-    Key::new(INDEX_TIME).conversation(conversation).number(at.0).number(n.0).build()
+pub fn index_time(conversation: ConversationId, at: Millis, n: N) -> Key {
+    Key::new(INDEX_TIME).conversation(conversation).number(at.0).number(n.0)
 }
 
-pub fn deleted(conversation: ConversationId, n: N) -> Vec<u8> {
-    Key::new(DELETED).conversation(conversation).number(n.0).build()
+pub fn deleted(conversation: ConversationId, n: N) -> Key {
+    Key::new(DELETED).conversation(conversation).number(n.0)
 }
 
-pub fn hidden(user: &UserId, conversation: ConversationId, target: Seq) -> Vec<u8> {
-    Key::new(HIDDEN).user(user).conversation(conversation).seq(target).build()
+pub fn hidden(user: &UserId, conversation: ConversationId, target: Seq) -> Key {
+    Key::new(HIDDEN).owner(user).conversation(conversation).seq(target)
 }
 
-pub fn reaction(conversation: ConversationId, target: Seq, user: &UserId, emoji: &Emoji) -> Vec<u8> {
-    Key::new(REACTION).conversation(conversation).seq(target).user(user).bytes(emoji.as_str().as_bytes()).build()
+pub fn reaction(conversation: ConversationId, target: Seq, user: &UserId, emoji: &Emoji) -> Key {
+    Key::new(REACTION).conversation(conversation).seq(target).user(user).bytes(emoji.as_str().as_bytes())
 }
 
 /// One cell of a row, by its letter; the row's cells stand together.
-pub fn inbox(user: &UserId, conversation: ConversationId, cell: u8) -> Vec<u8> {
-    Key::new(INBOX).user(user).conversation(conversation).bytes(&[cell]).build()
+pub fn inbox(user: &UserId, conversation: ConversationId, cell: u8) -> Key {
+    Key::new(INBOX).owner(user).conversation(conversation).bytes(&[cell])
 }
 
-pub fn member(conversation: ConversationId, user: &UserId, cell: u8) -> Vec<u8> {
-    Key::new(MEMBER).conversation(conversation).user(user).bytes(&[cell]).build()
+pub fn member(conversation: ConversationId, user: &UserId, cell: u8) -> Key {
+    Key::new(MEMBER).conversation(conversation).user(user).bytes(&[cell])
 }
 
-pub fn blocks(pair: &LogKey) -> Vec<u8> {
-    Key::new(BLOCKS).bytes(pair.hash()).build()
+pub fn blocks(pair: &LogKey) -> Key {
+    Key::new(BLOCKS).bytes(pair.hash())
 }
 
-pub fn standing(user: &UserId, other: &UserId, cell: u8) -> Vec<u8> {
-    Key::new(STANDING).user(user).user(other).bytes(&[cell]).build()
+pub fn standing(user: &UserId, other: &UserId, cell: u8) -> Key {
+    Key::new(STANDING).owner(user).user(other).bytes(&[cell])
 }
 
-pub fn feed(user: &UserId, key: &FeedKey) -> Vec<u8> {
-    Key::new(FEED).user(user).number(key.at.0).conversation(key.conversation).seq(key.seq).build()
+pub fn feed(user: &UserId, key: &FeedKey) -> Key {
+    Key::new(FEED).owner(user).number(key.at.0).conversation(key.conversation).seq(key.seq)
 }
 
-pub fn dedup(key: &DedupKey) -> Vec<u8> {
-    let DedupKey { conversation, sender, client_id } = key;
-    // The system's own sends have no user: nothing before the zero byte, which no user id is.
-    let of = Key::new(DEDUP).conversation(*conversation);
-    let by = match sender {
-        Some(sender) => of.user(sender),
-        None => of.bytes(&[0]),
-    };
-    by.bytes(ClientId::as_str(client_id).as_bytes()).build()
+pub fn dedup(key: &DedupKey) -> Key {
+    Key::new(DEDUP).bytes(&key.hash())
 }
 
-pub fn outcome(conversation: ConversationId, at: Seq) -> Vec<u8> {
-    Key::new(OUTCOME).conversation(conversation).seq(at).build()
+pub fn outcome(conversation: ConversationId, at: Seq) -> Key {
+    Key::new(OUTCOME).conversation(conversation).seq(at)
 }
 
-pub fn parked(key: &LogKey, at: Seq) -> Vec<u8> {
-    Key::new(PARKED).bytes(&encode(key)).seq(at).build()
+pub fn parked(key: &LogKey, at: Seq) -> Key {
+    Key::new(PARKED).bytes(&encode(key)).seq(at)
 }
 
-pub fn checkpoint(partition: Partition) -> Vec<u8> {
-    Key::new(CHECKPOINT).number(u64::from(partition.0)).build()
+pub fn checkpoint(partition: Partition) -> Key {
+    Key::new(CHECKPOINT).number(u64::from(partition.0))
 }
 
 /// The part of a feed row's key behind its user: time, conversation, seq.
@@ -163,8 +172,9 @@ pub fn feed_key(rest: &[u8]) -> Option<FeedKey> {
 
 /// The time in a feed row's key, which stands behind the user's closing zero byte.
 pub fn feed_time(key: &[u8]) -> Option<Millis> {
-    let zero = key.iter().position(|byte| *byte == 0)?;
-    key.get(zero + 1..)?.first_chunk().map(|at| Millis(u64::from_be_bytes(*at)))
+    let user = key.get(4..)?;
+    let zero = user.iter().position(|byte| *byte == 0)?;
+    user.get(zero + 1..)?.first_chunk().map(|at| Millis(u64::from_be_bytes(*at)))
 }
 
 /// The seq or number that a key ends with.

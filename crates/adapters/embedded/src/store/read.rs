@@ -54,7 +54,7 @@ impl MessageStore for Messages {
     }
 
     async fn heads(&self, after: Option<ConversationId>, limit: usize) -> Result<Vec<(ConversationId, Head)>, StoreError> {
-        let after = after.map_or_else(|| vec![keys::HEAD], keys::head);
+        let after = after.map_or_else(|| Key::new(keys::HEAD), keys::head);
         let rows = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&[keys::HEAD + 1][..])))?;
         let head = |found: Result<_, _>| {
             let (key, value): (Slice, Slice) = found?;
@@ -130,8 +130,8 @@ impl MessageStore for Messages {
 
     async fn reactions(&self, conversation: ConversationId, range: SeqRange, limit: usize) -> Result<Vec<ReactionRow>, StoreError> {
         let start = Key::new(keys::REACTION).conversation(conversation);
-        let (after, before) = (start.clone().seq(range.after.next()).build(), start.clone().seq(range.before).build());
-        let prefix = start.build().len();
+        let (after, before) = (start.clone().seq(range.after.next()), start.clone().seq(range.before));
+        let prefix = start.len();
         let rows = self.tree.snapshot().range((Bound::Included(&after[..]), Bound::Excluded(&before[..])))?;
         let read = |found: Result<(Slice, Slice), _>| {
             let (key, value) = found?;
@@ -148,7 +148,7 @@ impl MessageStore for Messages {
     }
 
     async fn inbox(&self, user: &UserId, after: Option<ConversationId>, limit: usize) -> Result<Vec<InboxRow>, StoreError> {
-        let start = Key::new(keys::INBOX).user(user).build();
+        let start = Key::new(keys::INBOX).owner(user);
         let after = after.map_or_else(|| start.clone(), |after| keys::inbox(user, after, keys::cell::END));
         let mut rows: Vec<InboxRow> = Vec::new();
         for found in from_to(&self.tree.snapshot(), &after, &start)? {
@@ -168,7 +168,7 @@ impl MessageStore for Messages {
     }
 
     async fn inbox_row(&self, user: &UserId, conversation: ConversationId) -> Result<Option<InboxRow>, StoreError> {
-        let start = Key::new(keys::INBOX).user(user).conversation(conversation).build();
+        let start = Key::new(keys::INBOX).owner(user).conversation(conversation);
         let mut inbox_row = None;
         for found in self.tree.snapshot().prefix(&start)? {
             let (key, value) = found?;
@@ -179,7 +179,7 @@ impl MessageStore for Messages {
     }
 
     async fn members(&self, conversation: ConversationId, after: Option<UserId>, limit: usize) -> Result<Vec<MemberRow>, StoreError> {
-        let start = Key::new(keys::MEMBER).conversation(conversation).build();
+        let start = Key::new(keys::MEMBER).conversation(conversation);
         let after = after.map_or_else(|| start.clone(), |after| keys::member(conversation, &after, keys::cell::END));
         let mut rows: Vec<MemberRow> = Vec::new();
         for found in from_to(&self.tree.snapshot(), &after, &start)? {
@@ -207,7 +207,7 @@ impl MessageStore for Messages {
     }
 
     async fn standings(&self, user: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<Standing>, StoreError> {
-        let start = Key::new(keys::STANDING).user(user).build();
+        let start = Key::new(keys::STANDING).owner(user);
         let after = after.map_or_else(|| start.clone(), |after| keys::standing(user, after, keys::cell::END));
         let mut rows: Vec<Standing> = Vec::new();
         for found in from_to(&self.tree.snapshot(), &after, &start)? {
@@ -231,7 +231,7 @@ impl MessageStore for Messages {
     }
 
     async fn feed(&self, user: &UserId, after: FeedKey, limit: usize) -> Result<Vec<FeedRow>, StoreError> {
-        let start = Key::new(keys::FEED).user(user).build();
+        let start = Key::new(keys::FEED).owner(user);
         let rows = from_to(&self.tree.snapshot(), &keys::feed(user, &after), &start)?;
         let read = |found: Result<(Slice, Slice), _>| {
             let (key, value) = found?;
@@ -254,7 +254,7 @@ impl MessageStore for Messages {
 
     async fn parked(&self, limit: usize) -> Result<Vec<(LogKey, Seq)>, StoreError> {
         let mut keys: Vec<(LogKey, Seq)> = Vec::new();
-        let mut after = vec![keys::PARKED];
+        let mut after = Key::new(keys::PARKED);
         while keys.len() < limit {
             let Some(found) = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&[keys::PARKED + 1][..])))?.next()
             else {
@@ -264,7 +264,7 @@ impl MessageStore for Messages {
             let key: LogKey =
                 decode(&found[1..]).map_err(|error| StoreError::Corrupt(format!("parked {}: {error}", found.escape_ascii())))?;
             // On to the next key: past every seq of this one.
-            after = Key::new(keys::PARKED).bytes(&encode(&key)).seq(Seq::MAX).build();
+            after = Key::new(keys::PARKED).bytes(&encode(&key)).seq(Seq::MAX);
             let first = keys::last_number(&found).and_then(Seq::from_u64);
             keys.push((key, first.ok_or_else(|| StoreError::Corrupt(format!("parked {}", found.escape_ascii())))?));
         }

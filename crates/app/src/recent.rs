@@ -1,0 +1,68 @@
+//! A map that forgets what was not used for a while: two generations, the older one dropped when the younger is full.
+
+use std::{collections::HashMap, hash::Hash};
+
+use foldhash::fast::RandomState;
+
+pub(crate) struct Recent<K, V> {
+    young: HashMap<K, V, RandomState>,
+    old: HashMap<K, V, RandomState>,
+    /// What both generations hold together, at most.
+    max: usize,
+}
+
+impl<K: Hash + Eq + Copy, V> Recent<K, V> {
+    pub(crate) fn new(max: usize) -> Recent<K, V> {
+        Recent { young: HashMap::default(), old: HashMap::default(), max }
+    }
+
+    /// Moves what is found to the young generation, so that it stays until the next but one `age`.
+    pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
+        if !self.young.contains_key(key) {
+            let value = self.old.remove(key)?;
+            self.young.insert(*key, value);
+        }
+        self.young.get_mut(key)
+    }
+
+    pub(crate) fn contains(&mut self, key: &K) -> bool {
+        self.get(key).is_some()
+    }
+
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        self.young.insert(key, value);
+    }
+
+    pub(crate) fn remove(&mut self, key: &K) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+
+    /// Makes room. What was used since the last call stays.
+    pub(crate) fn age(&mut self) {
+        if self.young.len() > self.max / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_stays_and_what_is_not_goes() {
+        let mut recent = Recent::new(10);
+        recent.insert(0, "used");
+        recent.insert(1, "not used");
+        for key in 2..40 {
+            recent.insert(key, "");
+            assert_eq!(recent.get(&0), Some(&mut "used"));
+            recent.age();
+            assert!(recent.young.len() + recent.old.len() <= 12);
+        }
+        assert_eq!(recent.get(&1), None);
+        recent.remove(&0);
+        assert!(!recent.contains(&0));
+    }
+}
