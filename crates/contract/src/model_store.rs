@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Bound,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use async_trait::async_trait;
@@ -64,7 +64,7 @@ impl State {
         match write {
             Write::Message { conversation, row } => {
                 let key = (conversation, row.seq);
-                self.messages.entry(key).or_default().sent = Some(*row);
+                self.messages.entry(key).or_default().sent = Some(Arc::unwrap_or_clone(row));
             }
             Write::Revision { conversation, target, revision, .. } => {
                 Cell::merge(&mut self.messages.entry((conversation, target)).or_default().revision, revision);

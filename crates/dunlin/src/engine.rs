@@ -141,11 +141,13 @@ impl Drop for Engine {
     }
 }
 
-/// One applier in log order, on a thread of its own: it computes more than it waits.
+/// One applier in log order, on a thread of its own, with a second one for batches that are applied while the next is judged: they compute more
+/// than they wait.
 fn start(projector: Projector, progress: watch::Sender<Progress>) -> JoinHandle<()> {
     let run = move || {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime without I/O needs no resources");
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).thread_name("applier").enable_time().build();
+        let runtime = runtime.expect("the system gives a process its first threads");
         // A failure is in the progress already, for whoever looks.
         let _ = runtime.block_on(projector.run(Partition(0), progress));
     };

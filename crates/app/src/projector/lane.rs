@@ -1,7 +1,10 @@
 //! Projects a batch of events of one partition: finds out what they need to know in one question, judges them in order, and collects
 //! what they write.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use dunlin_model::{
     BlockRow, Body, ConversationId, DedupKey, DedupRow, Event, Head, LogKey, MessageRow, Origin, Outcome, Pair, Position, RULES, Seq,
@@ -24,7 +27,24 @@ pub struct Lane {
     blocks: Recent<LogKey, Vec<BlockRow>>,
     /// Log keys whose events are set aside from a seq on.
     parked: HashMap<LogKey, Seq>,
+    behind: Behind,
 }
+
+/// What the batch before wrote and a batch may ask for, besides heads, which are remembered. The store may not have it yet.
+#[derive(Default)]
+struct Behind {
+    blocks: Vec<BlockRow>,
+    accepted: Accepted,
+    /// In the order of seqs.
+    said: Vec<(Seq, ConversationId, Arc<MessageRow>)>,
+    targets: Targets,
+}
+
+/// The newest message under each client id.
+type Accepted = HashMap<DedupKey, DedupRow, RandomState>;
+
+/// Messages that events refer to; none where there is no such message.
+type Targets = HashMap<(ConversationId, Seq), Option<MessageRow>, RandomState>;
 
 pub struct Projected {
     pub batch: Batch,
@@ -44,7 +64,7 @@ impl Lane {
     pub async fn new(rules: Rules, store: &dyn MessageStore) -> Result<Lane, StoreError> {
         const PARKED_MAX: usize = 10_000;
         let parked = store.parked(PARKED_MAX).await?.into_iter().collect();
-        Ok(Lane { rules, heads: Recent::new(CACHE_ENTRIES_MAX), blocks: Recent::new(CACHE_ENTRIES_MAX), parked })
+        Ok(Lane { rules, heads: Recent::new(CACHE_ENTRIES_MAX), blocks: Recent::new(CACHE_ENTRIES_MAX), parked, behind: Behind::default() })
     }
 
     /// Log keys whose events are set aside.
@@ -52,7 +72,8 @@ impl Lane {
         self.parked.keys().copied()
     }
 
-    /// The outcome and the writes of the records, in order. The batch must be applied before the lane's next one is.
+    /// The outcome and the writes of the records, in order. Batches must be applied in the same order, and one may be judged while the one
+    /// before is still being applied; not two.
     pub async fn project(&mut self, store: &dyn MessageStore, records: &[Record]) -> Result<Projected, StoreError> {
         let mut batch = Batch::default();
         let events = self.readable(records, &mut batch)?;
@@ -60,15 +81,17 @@ impl Lane {
         let mut outcomes = Vec::with_capacity(events.len());
         let mut changed: HashMap<ConversationId, Changed, RandomState> = HashMap::default();
         for (number, (at, event)) in events.iter().enumerate() {
-            let inputs = facts.inputs(&mut self.blocks, number, event);
+            let inputs = self.inputs(&facts, number, event);
             let conversation = event.body.conversation();
             let projection = match conversation {
                 None => project(&self.rules, &mut None, &inputs, *at, event),
                 Some(conversation) => project(&self.rules, self.heads.get(&conversation).expect("asked for above"), &inputs, *at, event),
             };
             for write in &projection.writes {
-                facts.absorb(write);
-                self.absorb(write);
+                if let Write::Block(row) = write {
+                    remember(&mut self.blocks, row);
+                }
+                facts.behind.absorb(write);
             }
             match conversation {
                 None => batch.writes.extend(projection.writes),
@@ -87,6 +110,7 @@ impl Lane {
         }
         self.heads.age();
         self.blocks.age();
+        self.behind = facts.behind;
         Ok(Projected { batch, outcomes })
     }
 
@@ -142,10 +166,13 @@ impl Lane {
                 wanted.blocks.push((event.key, at.seq));
             }
             if let Some(target) = event.body.target()
-                && let Entry::Vacant(entry) = facts.messages.entry(target)
+                && let Entry::Vacant(place) = facts.behind.targets.entry(target)
             {
-                wanted.messages.push(target);
-                entry.insert(None);
+                let recent = self.behind.message(target);
+                if recent.is_none() {
+                    wanted.messages.push(target);
+                }
+                place.insert(recent);
             }
         }
         let known = match store.known(&wanted).await {
@@ -168,61 +195,77 @@ impl Lane {
         for ((key, _), rows) in wanted.blocks.into_iter().zip(known.blocks) {
             self.blocks.insert(key, rows);
         }
+        for row in &self.behind.blocks {
+            remember(&mut self.blocks, row);
+        }
         let mut dedup = known.dedup.into_iter();
         facts.dedup.extend(facts.keys.iter().map(|key| key.as_ref().and_then(|_| dedup.next().flatten())));
-        facts.messages.extend(wanted.messages.into_iter().zip(known.messages));
+        facts.behind.targets.extend(wanted.messages.into_iter().zip(known.messages));
     }
 
-    fn absorb(&mut self, write: &Write) {
-        let Write::Block(row) = write else { return };
-        let key = Pair::new(row.blocker.clone(), row.blocked.clone()).log_key();
-        if let Some(rows) = self.blocks.get(&key) {
-            rows.retain(|other| other.blocker != row.blocker);
-            rows.push(row.clone());
+    fn inputs(&mut self, facts: &Facts, number: usize, event: &Event) -> Inputs {
+        let body = &event.body;
+        let newest = |key: &DedupKey| {
+            let stored = facts.dedup[number];
+            [stored, self.behind.accepted.get(key).copied(), facts.behind.accepted.get(key).copied()].into_iter().flatten().max_by_key(|row| row.seq)
+        };
+        Inputs {
+            dedup: facts.keys[number].as_ref().and_then(newest),
+            blocks: if reaches_others(body) { self.blocks.get(&event.key).cloned().unwrap_or_default() } else { Vec::new() },
+            target: body.target().and_then(|target| facts.behind.targets.get(&target).cloned().flatten()),
         }
     }
 }
 
-/// What a batch's events know besides heads and blocks, kept up with what they write.
+/// Brings what is remembered of a pair up to date.
+fn remember(blocks: &mut Recent<LogKey, Vec<BlockRow>>, row: &BlockRow) {
+    let key = Pair::new(row.blocker.clone(), row.blocked.clone()).log_key();
+    if let Some(rows) = blocks.get(&key) {
+        rows.retain(|other| other.blocker != row.blocker);
+        rows.push(row.clone());
+    }
+}
+
+/// What a batch's events know besides heads and blocks.
 #[derive(Default)]
 struct Facts {
     /// The client id of each event that has one, and what the store knew under it, as of that event.
     keys: Vec<Option<DedupKey>>,
     dedup: Vec<Option<DedupRow>>,
-    /// The newest message of the batch itself under each client id.
-    accepted: HashMap<DedupKey, DedupRow, RandomState>,
-    messages: HashMap<(ConversationId, Seq), Option<MessageRow>, RandomState>,
+    /// Kept up with what the events write; the next batch's events find it behind them.
+    behind: Behind,
 }
 
-impl Facts {
-    fn inputs(&self, blocks: &mut Recent<LogKey, Vec<BlockRow>>, number: usize, event: &Event) -> Inputs {
-        let body = &event.body;
-        let newest = |key: &DedupKey| self.dedup[number].into_iter().chain(self.accepted.get(key).copied()).max_by_key(|row| row.seq);
-        Inputs {
-            dedup: self.keys[number].as_ref().and_then(newest),
-            blocks: if reaches_others(body) { blocks.get(&event.key).cloned().unwrap_or_default() } else { Vec::new() },
-            target: body.target().and_then(|target| self.messages.get(&target).cloned().flatten()),
-        }
-    }
-
+impl Behind {
     fn absorb(&mut self, write: &Write) {
         match write {
+            Write::Block(row) => self.blocks.push(row.clone()),
             Write::Dedup { key, row } => drop(self.accepted.insert(key.clone(), *row)),
             Write::Message { conversation, row } => {
-                // Only what a later event of the batch refers to was asked for.
-                if let Some(known) = self.messages.get_mut(&(*conversation, row.seq))
+                self.said.push((row.seq, *conversation, Arc::clone(row)));
+                if let Some(known) = self.targets.get_mut(&(*conversation, row.seq))
                     && known.is_none()
                 {
                     *known = Some((**row).clone());
                 }
             }
             Write::Revision { conversation, target, revision, .. } => {
-                if let Some(Some(row)) = self.messages.get_mut(&(*conversation, *target)) {
+                if let Some(Some(row)) = self.targets.get_mut(&(*conversation, *target)) {
                     row.revise(revision.clone());
                 }
             }
             _ => {}
         }
+    }
+
+    /// A message that was sent or referred to, as that batch left it.
+    fn message(&self, (conversation, seq): (ConversationId, Seq)) -> Option<MessageRow> {
+        if let Some(Some(row)) = self.targets.get(&(conversation, seq)) {
+            return Some(row.clone());
+        }
+        let place = self.said.binary_search_by_key(&seq, |(seq, ..)| *seq).ok()?;
+        let (_, of, row) = &self.said[place];
+        (*of == conversation).then(|| (**row).clone())
     }
 }
 

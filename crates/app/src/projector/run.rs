@@ -3,15 +3,18 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use dunlin_model::{Event, Millis, NodeId, Offset, Outcome, Partition};
-use dunlin_ports::{EventLog, MessageStore, Notice, SessionBus, StoreError, Tail};
-use tokio::sync::watch;
+use dunlin_ports::{EventLog, MessageStore, Notice, Record, SessionBus, StoreError, Tail};
+use tokio::{sync::watch, task::JoinHandle};
 use tracing::{error, warn};
 
-use super::{Lane, ProjectedOutcome, Rules};
+use super::{Lane, Projected, ProjectedOutcome, Rules};
 use crate::{outcomes::Outcomes, send_status::outcome_of};
 
-/// How many events are judged together at most: more only makes the first of them wait.
+/// How many events are judged together at most. The more, the more of them share writes, and the longer the first of them waits.
 const BATCH_RECORDS_MAX: usize = 8_192;
+
+/// From how many events on a batch is applied on another thread while the next one is judged: handing it over takes a moment.
+const AHEAD_EVENTS_MIN: usize = 1_024;
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
@@ -62,36 +65,67 @@ impl Projector {
         let mut lane = Lane::new(self.rules.clone(), &*self.store).await?;
         self.outcomes.park(lane.parked());
         let mut tail = self.resume(partition, progress).await?;
+        let mut applying: Option<JoinHandle<Result<(), StoreError>>> = None;
         loop {
             let records = tokio::select! {
-                records = tail.next(BATCH_RECORDS_MAX) => records?,
-                () = progress.closed() => return Ok(()),
+                records = tail.next(BATCH_RECORDS_MAX) => Some(records?),
+                () = progress.closed() => None,
             };
-            let mut patience = Patience::new(progress);
-            let projected = loop {
-                match lane.project(&*self.store, &records).await {
-                    Ok(projected) => break projected,
-                    Err(error) if patience.retry_after(&error).await? => {}
-                    Err(_) => return Ok(()),
-                }
+            let judged = match &records {
+                Some(records) => self.judge(&mut lane, records, progress).await?,
+                None => None,
             };
-            let checkpoint = projected.batch.checkpoint.map(|(_, checkpoint)| checkpoint);
-            // The same batch again is harmless, so whatever part of a failed one was written does not matter.
-            while let Err(error) = self.store.apply(&projected.batch).await {
-                if !patience.retry_after(&error).await? {
-                    return Ok(());
-                }
+            if let Some(applying) = applying.take() {
+                applying.await.map_err(|error| StoreError::Unknown(format!("applying a batch ended: {error}")))??;
             }
-            if lane.parked().any(|key| !self.outcomes.is_parked(&key)) {
-                self.outcomes.park(lane.parked());
+            let Some(judged) = judged else { return Ok(()) };
+            if judged.outcomes.len() < AHEAD_EVENTS_MIN {
+                self.apply(judged, progress).await?;
+            } else {
+                // There is a backlog, so the next batch is judged meanwhile.
+                let (projector, progress) = (self.clone(), progress.clone());
+                applying = Some(tokio::spawn(async move { projector.apply(judged, &progress).await }));
             }
-            if let Some(checkpoint) = checkpoint {
-                progress.send_modify(|progress| {
-                    *progress = Progress { next: checkpoint.offset.next(), log_time: checkpoint.log_time, trouble: None }
-                });
-            }
-            self.tell(projected.outcomes).await;
         }
+    }
+
+    /// None if nobody wants it any more.
+    async fn judge(
+        &self,
+        lane: &mut Lane,
+        records: &[Record],
+        progress: &watch::Sender<Progress>,
+    ) -> Result<Option<Projected>, StoreError> {
+        let mut patience = Patience::new(progress);
+        loop {
+            match lane.project(&*self.store, records).await {
+                Ok(projected) => {
+                    if lane.parked().any(|key| !self.outcomes.is_parked(&key)) {
+                        self.outcomes.park(lane.parked());
+                    }
+                    return Ok(Some(projected));
+                }
+                Err(error) if patience.retry_after(&error).await? => {}
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    async fn apply(&self, projected: Projected, progress: &watch::Sender<Progress>) -> Result<(), StoreError> {
+        let mut patience = Patience::new(progress);
+        // The same batch again is harmless, so whatever part of a failed one was written does not matter.
+        while let Err(error) = self.store.apply(&projected.batch).await {
+            if !patience.retry_after(&error).await? {
+                return Ok(());
+            }
+        }
+        if let Some((_, checkpoint)) = projected.batch.checkpoint {
+            progress.send_modify(|progress| {
+                *progress = Progress { next: checkpoint.offset.next(), log_time: checkpoint.log_time, trouble: None }
+            });
+        }
+        self.tell(projected.outcomes).await;
+        Ok(())
     }
 
     /// Begins where the checkpoint stands, after making sure that the log there is the one that the state came from.

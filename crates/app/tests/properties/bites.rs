@@ -8,7 +8,7 @@ use crate::{
     support::{
         faults::Fault,
         is_refuted,
-        machine::Batches,
+        machine::Ahead,
         scenario::{of_a_pair, of_several},
         schedule::schedule,
     },
@@ -66,5 +66,5 @@ fn buckets_that_are_not_decided_from_the_head_are_found() {
 
 fn interleaving_finds(fault: Fault) -> bool {
     let cases = (of_a_pair(5..=60), schedule());
-    is_refuted(400, &cases, |(scenario, schedule)| interleaved_agree(&scenario, &schedule, fault, Batches::EndAtHead))
+    is_refuted(400, &cases, |(scenario, schedule)| interleaved_agree(&scenario, &schedule, fault, Ahead::Never))
 }

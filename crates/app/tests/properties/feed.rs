@@ -11,7 +11,7 @@ use proptest::{collection::vec, prelude::*};
 use crate::support::{
     alice, alice_and, bob, carol, cases,
     faults::Fault,
-    machine::{Batches, Machine},
+    machine::{Ahead, Machine},
     now,
     reading::reader_of,
     script::{BEGINNING, event_of, message},
@@ -71,7 +71,7 @@ pub fn nothing_is_missed(trip: &Trip, fault: Fault, ticks: Ticks) -> Result<(), 
         let tick = Checkpoint { offset: Offset(0), log_time: BEGINNING, event_id: EventId([0; 16]) };
         (0..2).for_each(|partition| store.state().write_checkpoint(Partition(partition), tick));
     }
-    let mut machines = [0, 1].map(|partition| Machine::start(&store, &logs[partition], fault, Batches::Anywhere));
+    let mut machines = [0, 1].map(|partition| Machine::start(&store, &logs[partition], fault, Ahead::Never));
     let mut device = Device { app: reader_of(&store, 2), stored: None, got: BTreeSet::new() };
     for turn in &trip.moves {
         match turn {
@@ -127,11 +127,11 @@ fn what_is_safe_to_store_lies_below_the_horizon_on_every_page() {
     let log = records(0, &[10, 10, 10, 10]);
     let tick = Checkpoint { offset: Offset(0), log_time: Millis(BEGINNING.0 + 5), event_id: EventId([0; 16]) };
     store.state().write_checkpoint(Partition(1), tick);
-    Machine::start(&store, &log, Fault::None, Batches::Anywhere).finish(&store, 1);
+    Machine::start(&store, &log, Fault::None, Ahead::Never).finish(&store, 1);
     let mut device = Device { app: reader_of(&store, 2), stored: None, got: BTreeSet::new() };
     device.read(2, 2);
     let late = records(1, &[6]);
-    Machine::start(&store, &late, Fault::None, Batches::Anywhere).finish(&store, 1);
+    Machine::start(&store, &late, Fault::None, Ahead::Never).finish(&store, 1);
     device.read(10, 1);
     assert_eq!(device.got.len(), 5, "the event of the slow partition is older than the pages read before it");
 }

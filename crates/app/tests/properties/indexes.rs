@@ -8,7 +8,7 @@ use proptest::{collection::vec, prelude::*};
 use crate::support::{
     alice_and, bob, cases,
     faults::Fault,
-    machine::{Batches, Machine, stored},
+    machine::{Ahead, Machine, stored},
     script::{BEGINNING, event, message},
     seq,
 };
@@ -39,7 +39,7 @@ pub fn grown() -> impl Strategy<Value = Grown> {
 
 pub fn stretches_hold(grown: &Grown, fault: Fault) -> Result<(), TestCaseError> {
     let (store, records) = (stored(grown.state()), grown.records());
-    Machine::start(&store, &records, fault, Batches::Anywhere).finish(&store, 7);
+    Machine::start(&store, &records, fault, Ahead::Never).finish(&store, 7);
     let state = store.state();
     let mut bucket = Bucket { messages: grown.messages, bytes: limits::BUCKET_BYTES_MAX - grown.bytes_left, number: 0 };
     for ((_, seq), message) in &state.messages {

@@ -10,7 +10,7 @@ use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use crate::support::{
     alice, alice_and, bob, carol, cases,
     faults::Fault,
-    machine::{Batches, Machine},
+    machine::{Ahead, Machine},
     naive::Naive,
     now,
     reading::reader,
@@ -36,7 +36,7 @@ pub fn agrees_with_naive(scenario: &Scenario, fault: Fault) -> Result<(), TestCa
     let script = Script::of(scenario);
     let store = Arc::new(ModelStore::default());
     let (app, mut naive) = (reader(&store), Naive::new(&script.pairs));
-    let mut machine = Machine::start(&store, &script.records, fault, Batches::Anywhere);
+    let mut machine = Machine::start(&store, &script.records, fault, Ahead::Never);
     for (step, moment) in script.moments.iter().enumerate() {
         match moment {
             Moment::Logged { event, position, outcome } => {
@@ -153,7 +153,7 @@ fn a_stranger_never_learns_of_a_block() {
     let block = Body::Block(Block { pair: pair.clone(), on: true });
     let opens = Body::Open(Opening::Direct(pair.clone()));
     let log = [event(0, BEGINNING, Some(alice()), block).1, event(1, BEGINNING, Some(carol()), opens).1];
-    Machine::start(&store, &log, Fault::None, Batches::Anywhere).finish(&store, 1);
+    Machine::start(&store, &log, Fault::None, Ahead::Never).finish(&store, 1);
     let outcome = now(outcome_of(&*store, ConversationId::direct(&pair), log[1].position.seq)).expect("the model store never fails");
     assert_eq!(outcome, Some(Outcome::Rejected(Rejection::NoConversation)));
 }
@@ -162,7 +162,7 @@ fn a_stranger_never_learns_of_a_block() {
 fn what_became_of_a_block_is_found_again() {
     let (pair, store) = (alice_and(bob()), Arc::new(ModelStore::default()));
     let log = [event(0, BEGINNING, Some(alice()), Body::Block(Block { pair: pair.clone(), on: true })).1];
-    Machine::start(&store, &log, Fault::None, Batches::Anywhere).finish(&store, 1);
+    Machine::start(&store, &log, Fault::None, Ahead::Never).finish(&store, 1);
     let outcome = now(outcome_of(&*store, ConversationId::direct(&pair), log[0].position.seq)).expect("the model store never fails");
     assert_eq!(outcome, Some(Outcome::Done(log[0].position.seq)));
 }

@@ -9,7 +9,7 @@ use dunlin_model::{Body, ConversationId, Delete, Hide, Mark, Millis, N, Read, Se
 use crate::support::{
     alice, alice_and, bob,
     faults::Fault,
-    machine::{Batches, Machine},
+    machine::{Ahead, Machine},
     now,
     reading::reader,
     script::{BEGINNING, event, message},
@@ -121,7 +121,7 @@ impl Talk {
     }
 
     fn project(&mut self) {
-        Machine::start(&self.store, &self.records[self.projected..], Fault::None, Batches::Anywhere).finish(&self.store, 500);
+        Machine::start(&self.store, &self.records[self.projected..], Fault::None, Ahead::Never).finish(&self.store, 500);
         self.projected = self.records.len();
     }
 

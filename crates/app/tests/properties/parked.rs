@@ -10,7 +10,7 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 use crate::support::{
     alice_and, bob, carol, cases,
     faults::Fault,
-    machine::{Batches, Machine, stored},
+    machine::{Ahead, Machine, stored},
     same,
     scenario::{Scenario, of_several},
     script::{BEGINNING, Script, event, message},
@@ -28,7 +28,7 @@ proptest! {
     ) {
         let Some(Poisoned { log, key, parked, others }) = poisoned(&scenario, poison.0, poison.1) else { return Ok(()) };
         let store = stored(State::default());
-        let mut machine = Machine::start(&store, &log, Fault::None, Batches::Anywhere);
+        let mut machine = Machine::start(&store, &log, Fault::None, Ahead::Never);
         for restarts in restarts.iter().cycle() {
             if *restarts {
                 machine.restart(&store, machine.resume_at(&store));
@@ -67,7 +67,7 @@ fn poisoned(scenario: &Scenario, poison: Index, spoil: Spoil) -> Option<Poisoned
     };
     let (parked, rest): (Vec<Record>, Vec<Record>) = log.iter().cloned().partition(is_parked);
     let store = stored(State::default());
-    Machine::start(&store, &rest, Fault::None, Batches::Anywhere).finish(&store, 1);
+    Machine::start(&store, &rest, Fault::None, Ahead::Never).finish(&store, 1);
     store.state().checkpoints.clear();
     log[place] = spoil(&log[place]);
     let parked = parked.iter().map(|record| record.position.seq).collect();
@@ -104,7 +104,7 @@ fn small_log() -> Vec<Record> {
 #[test]
 fn what_came_before_stays_and_what_comes_after_waits() {
     let (store, log) = (stored(State::default()), small_log());
-    Machine::start(&store, &log, Fault::None, Batches::Anywhere).finish(&store, 10);
+    Machine::start(&store, &log, Fault::None, Ahead::Never).finish(&store, 10);
     let state = store.state();
     let stored: Vec<Seq> = state.messages.keys().map(|(_, seq)| *seq).collect::<BTreeSet<_>>().into_iter().collect();
     assert_eq!(stored, [log[0].position.seq, log[3].position.seq]);
@@ -117,12 +117,12 @@ fn what_came_before_stays_and_what_comes_after_waits() {
 fn what_came_before_is_projected_wherever_the_projector_ended() {
     let log = small_log();
     let whole = stored(State::default());
-    Machine::start(&whole, &log, Fault::None, Batches::Anywhere).finish(&whole, 10);
+    Machine::start(&whole, &log, Fault::None, Ahead::Never).finish(&whole, 10);
     for cut in 0..40 {
         let store = stored(State::default());
-        let mut first = Machine::start(&store, &log, Fault::None, Batches::Anywhere);
+        let mut first = Machine::start(&store, &log, Fault::None, Ahead::Never);
         (0..cut).for_each(|_| _ = first.step(&store, 10));
-        let mut second = Machine::start(&store, &log, Fault::None, Batches::Anywhere);
+        let mut second = Machine::start(&store, &log, Fault::None, Ahead::Never);
         second.restart(&store, second.resume_at(&store));
         second.finish(&store, 10);
         same(&store.state(), &whole.state()).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));

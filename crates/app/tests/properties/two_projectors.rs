@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::support::{
     alice_and, bob, cases,
     faults::Fault,
-    machine::{Batches, Machine, stored},
+    machine::{Ahead, Machine, stored},
     same,
     scenario::{Act, Actor, Opens, Scenario, Step, Target, of_a_pair, of_notes_to_self},
     schedule::{Schedule, schedule},
@@ -18,18 +18,18 @@ proptest! {
 
     #[test]
     fn two_projectors_in_any_interleaving_end_as_one(scenario in of_a_pair(5..=60), schedule in schedule()) {
-        interleaved_agree(&scenario, &schedule, Fault::None, Batches::EndAtHead)?;
+        interleaved_agree(&scenario, &schedule, Fault::None, Ahead::Never)?;
     }
 
     #[test]
     fn two_projectors_of_notes_to_self_end_as_one(scenario in of_notes_to_self(5..=40), schedule in schedule()) {
-        interleaved_agree(&scenario, &schedule, Fault::None, Batches::EndAtHead)?;
+        interleaved_agree(&scenario, &schedule, Fault::None, Ahead::Never)?;
     }
 }
 
-pub fn interleaved_agree(scenario: &Scenario, schedule: &Schedule, fault: Fault, batches: Batches) -> Result<(), TestCaseError> {
+pub fn interleaved_agree(scenario: &Scenario, schedule: &Schedule, fault: Fault, ahead: Ahead) -> Result<(), TestCaseError> {
     let script = Script::of(scenario);
-    same(&schedule.run(&script, fault, batches), &script.reference)
+    same(&schedule.run(&script, fault, ahead), &script.reference)
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn one_projector_may_end_at_any_write_and_another_begin_anywhere() {
         for cut in 0..=steps_of(&script) {
             for from in 0..=script.records.len() {
                 let store = stored(State::default());
-                let mut first = Machine::start(&store, &script.records, Fault::None, Batches::EndAtHead);
+                let mut first = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
                 (0..cut).for_each(|_| _ = first.step(&store, ALL));
-                let mut second = Machine::start(&store, &script.records, Fault::None, Batches::EndAtHead);
+                let mut second = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
                 second.restart(&store, from.min(second.resume_at(&store)));
                 second.finish(&store, ALL);
                 same(&store.state(), &script.reference).unwrap_or_else(|error| panic!("{name}, cut at {cut}, from {from}: {error}"));
@@ -56,9 +56,9 @@ fn a_zombie_may_go_on_at_any_write_of_the_other() {
         for cut in 0..=steps {
             for other_cut in 0..=steps {
                 let store = stored(State::default());
-                let mut zombie = Machine::start(&store, &script.records, Fault::None, Batches::EndAtHead);
+                let mut zombie = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
                 (0..cut).for_each(|_| _ = zombie.step(&store, ALL));
-                let mut other = Machine::start(&store, &script.records, Fault::None, Batches::EndAtHead);
+                let mut other = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
                 (0..other_cut).for_each(|_| _ = other.step(&store, 2));
                 zombie.finish(&store, ALL);
                 other.finish(&store, ALL);
@@ -72,8 +72,8 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn two_projectors_whose_batches_span_the_head_end_as_one(scenario in of_a_pair(5..=60), schedule in schedule()) {
-        interleaved_agree(&scenario, &schedule, Fault::None, Batches::Anywhere)?;
+    fn two_projectors_that_judge_ahead_end_as_one(scenario in of_a_pair(5..=60), schedule in schedule(), left in 0..40_usize) {
+        interleaved_agree(&scenario, &schedule, Fault::None, Ahead::Left(left))?;
     }
 }
 
@@ -81,11 +81,11 @@ proptest! {
 fn a_retry_in_one_batch_with_its_first_try_is_a_duplicate_also_after_a_restart() {
     let (_, script) = small_scripts().swap_remove(0);
     let store = stored(State::default());
-    let mut first = Machine::start(&store, &script.records, Fault::None, Batches::Anywhere);
+    let mut first = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
     while store.state().heads.is_empty() {
         first.step(&store, 1); // It ends after the head of the first event, before its checkpoint.
     }
-    let mut second = Machine::start(&store, &script.records, Fault::None, Batches::Anywhere);
+    let mut second = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
     second.finish(&store, ALL);
     same(&store.state(), &script.reference).unwrap_or_else(|error| panic!("{error}"));
 }
@@ -115,6 +115,6 @@ fn scenario(acts: Vec<(Actor, Act)>) -> Scenario {
 /// How many steps one projector takes that gets the whole log at once.
 fn steps_of(script: &Script) -> usize {
     let store = stored(State::default());
-    let mut machine = Machine::start(&store, &script.records, Fault::None, Batches::EndAtHead);
+    let mut machine = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
     std::iter::from_fn(|| machine.step(&store, ALL).then_some(())).count()
 }

@@ -13,7 +13,7 @@ pub enum Write {
     /// A message as it was sent. Never has a revision.
     Message {
         conversation: ConversationId,
-        row: Box<MessageRow>,
+        row: Arc<MessageRow>,
     },
     /// What an edit or a deletion makes of it.
     Revision {

@@ -152,7 +152,7 @@ impl<'a> Rows<'a> {
             Write::Block(row) => self.block(row),
             // The key says the rest.
             Write::Feed { user, row } => self.row(&keys::feed(user, &row.key), &(row.what, row.target)),
-            Write::Dedup { key, row } => self.push(&keys::dedup(key), |_| What::Dedup(row)),
+            Write::Dedup { key, row } => self.push(&keys::dedup(&key.hash()), |_| What::Dedup(row)),
             Write::Outcome { conversation, at, outcome } => self.row(&keys::outcome(*conversation, *at), outcome),
             Write::Parked { key, at, bytes, .. } => self.push(&keys::parked(key, *at), |into| {
                 let start = into.len();

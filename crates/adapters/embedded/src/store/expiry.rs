@@ -60,8 +60,8 @@ mod tests {
         let feed = |at| keys::feed(&ids::user(), &FeedKey { at: Millis(at), conversation: ids::conversation(), seq: ids::seq() });
         let now = limits::FEED_DAYS * Millis::DAY + 10_000;
         lifetimes.now().store(now, Ordering::Relaxed);
-        assert!(lifetimes.expired(&keys::dedup(&dedup), &row(now - 1_001)));
-        assert!(!lifetimes.expired(&keys::dedup(&dedup), &row(now - 1_000)));
+        assert!(lifetimes.expired(&keys::dedup(&dedup.hash()), &row(now - 1_001)));
+        assert!(!lifetimes.expired(&keys::dedup(&dedup.hash()), &row(now - 1_000)));
         assert!(lifetimes.expired(&feed(9_999), b""));
         assert!(!lifetimes.expired(&feed(10_000), b""));
         assert!(!lifetimes.expired(&keys::message(ids::conversation(), ids::seq()), b""), "messages stay");

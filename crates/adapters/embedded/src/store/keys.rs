@@ -7,7 +7,7 @@
 
 use std::ops::Deref;
 
-use dunlin_model::{ConversationId, DedupKey, Emoji, FeedKey, LogKey, Millis, N, Partition, Seq, UserId, encode};
+use dunlin_model::{ConversationId, Emoji, FeedKey, LogKey, Millis, N, Partition, Seq, UserId, encode};
 use smallvec::SmallVec;
 
 pub const HEAD: u8 = b'H';
@@ -146,8 +146,9 @@ pub fn feed(user: &UserId, key: &FeedKey) -> Key {
     Key::new(FEED).owner(user).number(key.at.0).conversation(key.conversation).seq(key.seq)
 }
 
-pub fn dedup(key: &DedupKey) -> Key {
-    Key::new(DEDUP).bytes(&key.hash())
+/// By the hash of a `DedupKey`.
+pub fn dedup(hash: &[u8; 16]) -> Key {
+    Key::new(DEDUP).bytes(hash)
 }
 
 pub fn outcome(conversation: ConversationId, at: Seq) -> Key {

@@ -35,9 +35,13 @@ impl MessageStore for Messages {
         for conversation in &wanted.heads {
             known.heads.push(cell(&snapshot, &keys::head(*conversation))?);
         }
-        for (key, below) in &wanted.dedup {
-            let rows: Vec<DedupRow> = get(&snapshot, &keys::dedup(key))?.unwrap_or_default();
-            known.dedup.push(rows.into_iter().rfind(|row| row.seq < *below));
+        // In the order of keys: what one look-up brought into the processor's caches serves the next.
+        let mut dedup: Vec<_> = wanted.dedup.iter().enumerate().map(|(place, (key, below))| (key.hash(), *below, place)).collect();
+        dedup.sort_unstable_by_key(|(hash, ..)| *hash);
+        known.dedup.resize(dedup.len(), None);
+        for (hash, below, place) in dedup {
+            let rows: Vec<DedupRow> = get(&snapshot, &keys::dedup(&hash))?.unwrap_or_default();
+            known.dedup[place] = rows.into_iter().rfind(|row| row.seq < below);
         }
         for (key, below) in &wanted.blocks {
             let rows: Vec<BlockRow> = get(&snapshot, &keys::blocks(key))?.unwrap_or_default();

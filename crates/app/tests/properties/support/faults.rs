@@ -59,7 +59,7 @@ impl Fault {
     fn bend(self, write: Write, start: u32) -> Option<Write> {
         match (self, write) {
             (Fault::BucketFromClock, Write::Message { conversation, mut row }) => {
-                row.bucket = start;
+                std::sync::Arc::make_mut(&mut row).bucket = start;
                 Some(Write::Message { conversation, row })
             }
             (Fault::NoIndexAtCut, Write::Index { row, .. }) if !(row.n.0 - 1).is_multiple_of(limits::INDEX_EVERY) => None,

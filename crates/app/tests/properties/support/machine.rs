@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use dunlin_app::{Rules, projector::Lane};
 use dunlin_contract::ModelStore;
-use dunlin_model::{Event, Seq};
 use dunlin_ports::Record;
 
 use super::{
@@ -16,32 +15,32 @@ pub struct Machine<'a> {
     /// What the log holds of one partition.
     records: &'a [Record],
     fault: Fault,
-    batches: Batches,
+    ahead: Ahead,
     lane: Lane,
-    /// What the lane's head had passed when the lane first asked for it.
-    passed: Option<Seq>,
     next: usize,
-    pending: VecDeque<Made>,
+    /// What the batches that were judged and not written yet still have to write: one, or two while the second was judged ahead.
+    pending: VecDeque<VecDeque<Made>>,
     starts: u32,
 }
 
-/// Where a batch may end.
+/// When the next batch is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Batches {
-    Anywhere,
-    /// No batch has both events that the lane's first head had passed and events that it had not.
-    EndAtHead,
+pub enum Ahead {
+    /// When everything of the one before is written.
+    Never,
+    /// When at most so many of its writes are left.
+    Left(usize),
 }
 
 impl<'a> Machine<'a> {
-    pub fn start(store: &ModelStore, records: &'a [Record], fault: Fault, batches: Batches) -> Machine<'a> {
-        Machine { records, fault, batches, lane: lane(store), passed: None, next: 0, pending: VecDeque::new(), starts: 0 }
+    pub fn start(store: &ModelStore, records: &'a [Record], fault: Fault, ahead: Ahead) -> Machine<'a> {
+        Machine { records, fault, ahead, lane: lane(store), next: 0, pending: VecDeque::new(), starts: 0 }
     }
 
     /// The process ends wherever it stands, and another begins at a place of the log.
     pub fn restart(&mut self, store: &ModelStore, from: usize) {
         if self.fault != Fault::KeepsLane {
-            (self.lane, self.passed) = (lane(store), None);
+            self.lane = lane(store);
         }
         (self.next, self.starts) = (from, self.starts + 1);
         self.pending.clear();
@@ -49,11 +48,18 @@ impl<'a> Machine<'a> {
 
     /// One step; false if there is nothing left to do.
     pub fn step(&mut self, store: &ModelStore, records_max: usize) -> bool {
-        if let Some(made) = self.pending.pop_front() {
-            self.fault.make(&mut store.state(), made);
-            return true;
+        match (self.pending.len(), self.ahead) {
+            (0, _) => return self.judge(store, records_max),
+            (1, Ahead::Left(left)) if self.pending[0].len() <= left && self.judge(store, records_max) => return true,
+            _ => {}
         }
-        self.judge(store, records_max)
+        if let Some(made) = self.pending[0].pop_front() {
+            self.fault.make(&mut store.state(), made);
+        }
+        if self.pending[0].is_empty() {
+            self.pending.pop_front();
+        }
+        true
     }
 
     /// One batch, judged and written.
@@ -68,7 +74,7 @@ impl<'a> Machine<'a> {
     /// Makes the next write, one event at a time, and tells which; none at the end.
     pub fn next_made(&mut self, store: &ModelStore) -> Option<Made> {
         while self.pending.is_empty() && self.judge(store, 1) {}
-        let made = self.pending.front().cloned()?;
+        let made = self.pending.front()?.front().cloned()?;
         self.step(store, 1);
         Some(made)
     }
@@ -85,28 +91,20 @@ impl<'a> Machine<'a> {
     }
 
     fn judge(&mut self, store: &ModelStore, records_max: usize) -> bool {
-        let mut batch = &self.records[self.next..];
-        batch = &batch[..records_max.min(batch.len())];
-        if self.batches == Batches::EndAtHead {
-            let stored = store.state().heads.values().map(|head| head.applied).max().unwrap_or_default();
-            let applied = self.passed.unwrap_or(stored);
-            let passed = batch.iter().take_while(|record| record.position.seq <= applied).count();
-            batch = &batch[..if passed > 0 { passed } else { batch.len() }];
-            self.passed = batch.iter().any(asks_for_a_head).then_some(applied).or(self.passed);
-        }
+        let batch = &self.records[self.next..];
+        let batch = &batch[..records_max.min(batch.len())];
         if batch.is_empty() {
             return false;
         }
         let misled = self.fault.misleads(&store.state()).map(stored);
         let projected = now(self.lane.project(misled.as_ref().unwrap_or(store), batch)).expect("the model store never fails");
-        self.pending = self.fault.order(projected.batch, self.starts);
+        let made = self.fault.order(projected.batch, self.starts);
+        if !made.is_empty() {
+            self.pending.push_back(made);
+        }
         self.next += batch.len();
         true
     }
-}
-
-fn asks_for_a_head(record: &Record) -> bool {
-    Event::decode(&record.bytes).is_ok_and(|event| event.body.conversation().is_some())
 }
 
 fn lane(store: &ModelStore) -> Lane {

@@ -5,7 +5,7 @@ use proptest::{collection::vec, option, prelude::*};
 
 use super::{
     faults::Fault,
-    machine::{Batches, Machine},
+    machine::{Ahead, Machine},
     script::Script,
 };
 
@@ -42,10 +42,10 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
 
 impl Schedule {
     /// What the store holds in the end.
-    pub fn run(&self, script: &Script, fault: Fault, batches: Batches) -> State {
+    pub fn run(&self, script: &Script, fault: Fault, ahead: Ahead) -> State {
         const RECORDS_MAX: usize = 5;
         let store = ModelStore::default();
-        let mut machines = [0, 1].map(|_| Machine::start(&store, &script.records, fault, batches));
+        let mut machines = [0, 1].map(|_| Machine::start(&store, &script.records, fault, ahead));
         for turn in &self.moves {
             match turn {
                 Move::Go { who, steps, records_max } => {
