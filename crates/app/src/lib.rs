@@ -10,6 +10,7 @@ mod error;
 mod feed;
 mod history;
 mod inbox;
+mod known;
 mod mark;
 mod messages;
 mod open;
@@ -34,6 +35,7 @@ pub use error::AppError;
 pub use feed::FeedPage;
 pub use history::{HistoryPage, HistoryQuery, MessageView, ReactionView, Status};
 pub use inbox::{InboxPage, InboxQuery};
+pub use known::KnownConversations;
 pub use outcomes::{Outcomes, UNPROJECTED_MAX};
 pub use projector::{Progress, Projector, ProjectorError, Rules};
 pub use receipts::Receipts;
@@ -55,6 +57,7 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGen>,
     pub outcomes: Arc<Outcomes>,
+    pub known: Arc<KnownConversations>,
     pub node: NodeId,
     /// Users who may post anywhere, with the type `robot`.
     pub robots: Arc<[UserId]>,

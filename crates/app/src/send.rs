@@ -85,14 +85,21 @@ impl App {
         let sender = sender.ok_or(AppError::NoConversation)?;
         let pair = Pair::new(sender.clone(), to.clone());
         let conversation = ConversationId::direct(&pair);
-        if self.store.head(conversation).await?.is_none() {
-            self.must_exist(&[sender.clone(), to]).await?;
+        if !self.known.is_member(conversation, sender) {
+            match self.store.head(conversation).await? {
+                Some(head) => self.known.learn(conversation, &head),
+                None => self.must_exist(&[sender.clone(), to]).await?,
+            }
         }
         Ok((conversation, Some(Opening::Direct(pair))))
     }
 
     async fn existing(&self, sender: Option<&UserId>, conversation: ConversationId) -> Result<ConversationId, AppError> {
+        if sender.is_some_and(|sender| self.known.is_member(conversation, sender)) {
+            return Ok(conversation);
+        }
         let head = self.store.head(conversation).await?.ok_or(AppError::NoConversation)?;
+        self.known.learn(conversation, &head);
         let may = sender.is_none_or(|sender| head.is_member(sender) || self.robots.contains(sender));
         if may { Ok(conversation) } else { Err(AppError::NoConversation) }
     }

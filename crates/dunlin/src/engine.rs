@@ -78,6 +78,7 @@ impl Engine {
             clock,
             ids,
             outcomes,
+            known: Arc::default(),
             node,
             robots: Arc::from([]),
             dedup_window_ms,

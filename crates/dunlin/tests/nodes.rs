@@ -24,6 +24,7 @@ fn node(folder: &Folder, node: NodeId) -> App {
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
         outcomes: Arc::new(Outcomes::new(node, 100)),
+        known: Arc::default(),
         node,
         robots: Arc::from([]),
         dedup_window_ms: Millis::DAY,

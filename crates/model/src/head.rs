@@ -40,6 +40,12 @@ impl Kind {
             Kind::Direct(_) => ConversationKind::Direct,
         }
     }
+
+    pub fn is_member(&self, user: &UserId) -> bool {
+        match self {
+            Kind::Direct(pair) => pair.contains(user),
+        }
+    }
 }
 
 /// Which message is the last. What it says is in its own row alone: heads and tips are written with every message, so they are kept small.
@@ -111,9 +117,7 @@ impl Deleted {
 
 impl Head {
     pub fn is_member(&self, user: &UserId) -> bool {
-        match &self.kind {
-            Kind::Direct(pair) => pair.contains(user),
-        }
+        self.kind.is_member(user)
     }
 
     pub fn members(&self) -> impl Iterator<Item = &UserId> {

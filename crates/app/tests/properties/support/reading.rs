@@ -24,6 +24,7 @@ pub fn reader_of(store: &Arc<ModelStore>, partitions: u32) -> App {
         clock: Arc::new(Absent),
         ids: Arc::new(Absent),
         outcomes: Arc::new(Outcomes::new(NodeId(1), UNPROJECTED_MAX)),
+        known: Arc::default(),
         node: NodeId(1),
         robots: Arc::new([]),
         dedup_window_ms: Millis::DAY,
