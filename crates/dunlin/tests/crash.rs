@@ -1,6 +1,6 @@
 //! A process that is killed under load loses nothing that it acknowledged and doubles nothing that was retried.
 //!
-//! `DUNLIN_CRASH_ROUNDS=500 cargo test -p dunlin --test crash` does more rounds.
+//! `cargo xtask crash --rounds 500` does more rounds.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 

@@ -14,6 +14,9 @@ Commands:
           The whole check, as a change must pass it: fmt, clippy, tidy, test, in this order; stops at the first failure.
             --only PART   run one part: fmt, clippy, tidy or test
             -- ARGS       hand ARGS to `cargo test`; with -p in them, only those packages are tested
+  crash [--rounds N]
+          Kills a server process under load, N times (500 unless told), and checks after each restart that nothing
+          acknowledged was lost or doubled. A few dozen rounds are part of `test`.
   tidy
           What the compiler does not check: crate edges, licences of dependencies, manifests, links in Markdown.
   help
@@ -24,6 +27,7 @@ Examples:
   cargo xtask test --only clippy
   cargo xtask test --only test -- -p dunlin-model
   cargo xtask test -- retry_returns -- --nocapture
+  cargo xtask crash --rounds 2000
 
 Exit status: 0 passed, 1 failed, 2 not understood.";
 
@@ -31,8 +35,11 @@ Exit status: 0 passed, 1 failed, 2 not understood.";
 pub enum Command {
     Help,
     Test(TestRequest),
+    Crash { rounds: u32 },
     Tidy,
 }
+
+const CRASH_ROUNDS: u32 = 500;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TestRequest {
@@ -50,6 +57,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
     match command.as_str() {
         "help" | "-h" | "--help" => Ok(Command::Help),
         "test" => parse_test(args),
+        "crash" => parse_crash(args),
         "tidy" => match args.next().as_deref() {
             None => Ok(Command::Tidy),
             Some("-h" | "--help") => Ok(Command::Help),
@@ -81,6 +89,20 @@ fn parse_test(mut args: impl Iterator<Item = String>) -> Result<Command, String>
         }
     }
     Ok(Command::Test(request))
+}
+
+fn parse_crash(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
+    let mut rounds = CRASH_ROUNDS;
+    while let Some(arg) = args.next() {
+        let value = match arg.as_str() {
+            "-h" | "--help" => return Ok(Command::Help),
+            "--rounds" => args.next().ok_or("`--rounds` wants a number")?,
+            other => other.strip_prefix("--rounds=").ok_or_else(|| format!("`crash` does not know `{other}`"))?.to_owned(),
+        };
+        rounds =
+            value.parse().ok().filter(|rounds| *rounds > 0).ok_or_else(|| format!("`--rounds` wants a number above 0, not `{value}`"))?;
+    }
+    Ok(Command::Crash { rounds })
 }
 
 fn parse_part(name: &str) -> Result<Part, String> {
@@ -119,8 +141,18 @@ mod tests {
     }
 
     #[test]
+    fn crash_takes_a_number_of_rounds() {
+        assert_eq!(parse_line("crash"), Ok(Command::Crash { rounds: CRASH_ROUNDS }));
+        assert_eq!(parse_line("crash --rounds 7"), Ok(Command::Crash { rounds: 7 }));
+        assert_eq!(parse_line("crash --rounds=8"), Ok(Command::Crash { rounds: 8 }));
+        for wrong in ["crash --rounds", "crash --rounds 0", "crash --rounds many", "crash 5"] {
+            assert!(parse_line(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn help_is_given_wherever_it_is_asked_for() {
-        for line in ["help", "-h", "--help", "test --help", "tidy -h"] {
+        for line in ["help", "-h", "--help", "test --help", "crash --help", "tidy -h"] {
             assert_eq!(parse_line(line), Ok(Command::Help), "{line}");
         }
     }

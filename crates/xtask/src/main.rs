@@ -31,6 +31,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Test(request) => test::run(&root(), &request),
+        Command::Crash { rounds } => test::crash(&root(), rounds),
         Command::Tidy => tidy::run(&root()),
     };
     match outcome {

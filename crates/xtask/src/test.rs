@@ -38,6 +38,15 @@ pub fn run(root: &Path, request: &TestRequest) -> Result<()> {
     Ok(())
 }
 
+/// `cargo xtask crash`: the crash runs alone, more of them, on an optimised build.
+pub fn crash(root: &Path, rounds: u32) -> Result<()> {
+    needs::check(root, Part::Test.needs())?;
+    let args = ["test", "--locked", "--release", "-p", "dunlin", "--test", "crash", "--", "--nocapture"];
+    let line = format!("DUNLIN_CRASH_ROUNDS={rounds} cargo {}", args.join(" "));
+    eprintln!("    {line}");
+    run_to_success(&line, Command::new(cargo()).args(args).env("DUNLIN_CRASH_ROUNDS", rounds.to_string()).current_dir(root))
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Fmt,
