@@ -20,6 +20,7 @@ mod tail;
 mod tests;
 mod writer;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -38,10 +39,11 @@ use options::{Backing, PAYLOAD_BYTES_MAX};
 pub use options::{Options, SEGMENT_BYTES, Verify};
 use prepare::Preparer;
 use queue::Queue;
+use record::record_bytes;
 pub use recover::Recovered;
 use segment::Disk;
 pub use tail::{ReadLimit, Record, Tail};
-use writer::{Group, Health, Writer};
+use writer::{Group, Health, SYNC_UNKNOWN, Writer};
 
 /// What waits for the writer or is being written; beyond that, appends wait for room.
 const QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -66,7 +68,8 @@ pub struct Log {
     catalog: Arc<Catalog>,
     published: watch::Receiver<Durable>,
     disk: Arc<dyn Disk>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    writer: Arc<writer::Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     /// One trim at a time: segments go in order.
     trimming: Mutex<()>,
 }
@@ -105,8 +108,13 @@ impl Log {
             last_time_ms: recovered.last_time_ms,
             group: Group::default(),
             health: Health::Good,
+            sync_time: SYNC_UNKNOWN,
         };
-        let thread = thread::Builder::new().name("log-writer".into()).spawn(move || writer.run()).map_err(start_thread)?;
+        let writer = Arc::new(Mutex::new(Some(writer)));
+        let thread = thread::Builder::new().name("log-writer".into()).spawn({
+            let (queue, writer) = (Arc::clone(&queue), Arc::clone(&writer));
+            move || writer::run(&queue, &writer)
+        });
         let log = Self {
             dir: dir.to_owned(),
             epoch,
@@ -116,7 +124,8 @@ impl Log {
             catalog,
             published,
             disk,
-            writer: Mutex::new(Some(thread)),
+            writer,
+            thread: Mutex::new(Some(thread.map_err(start_thread)?)),
             trimming: Mutex::new(()),
         };
         Ok((log, recovered))
@@ -129,8 +138,26 @@ impl Log {
         if payload.len() > self.payload_bytes_max {
             return Err(AppendError::TooLarge);
         }
+        if let Some(outcome) = self.append_alone(&payload) {
+            // The thread was held for the length of a sync; now others have their turn.
+            tokio::task::yield_now().await;
+            return outcome;
+        }
         let outcome = self.queue.push(payload).await?;
         outcome.await.unwrap_or(Err(AppendError::Unknown))
+    }
+
+    /// Writes and syncs in this thread, if nobody else appends and it is done soon.
+    fn append_alone(&self, payload: &Bytes) -> Option<Result<Appended, AppendError>> {
+        let mut writer = self.writer.try_lock().ok()?;
+        let bytes = record_bytes(payload.len());
+        let alone = writer.as_mut().filter(|writer| writer.is_quick(bytes) && self.queue.skip(payload))?;
+        let appended = catch_unwind(AssertUnwindSafe(|| alone.append(payload.clone())));
+        if appended.is_err() {
+            drop(writer);
+            drop(writer::Ends { queue: &self.queue, writer: &self.writer });
+        }
+        Some(appended.unwrap_or(Err(AppendError::Unknown)))
     }
 
     /// Reads from a position on, which is neither trimmed nor ahead of the log.
@@ -175,10 +202,10 @@ impl Log {
     /// Takes no more appends, and returns when those that are queued were answered. Blocks; a second call returns at once.
     pub fn close(&self) {
         self.queue.close();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
             // A panic there was reported when it happened, and answered as an unknown outcome.
-            let _ = writer.join();
+            let _ = thread.join();
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use super::error::AppendError;
 use super::record::record_bytes;
@@ -55,8 +55,16 @@ impl Queue {
         Ok(outcome)
     }
 
-    /// Swaps everything that is queued into `taken`, which is empty; waits for something. `false`: closed, and nothing is left.
-    pub(super) fn take(&self, taken: &mut Vec<Request>) -> bool {
+    /// Takes room for a record that its sender will write by itself, if nobody else is waiting or being served.
+    pub(super) fn skip(&self, payload: &Bytes) -> bool {
+        let Ok(bytes) = u32::try_from(record_bytes(payload.len())) else { return false };
+        let state = self.lock();
+        let is_idle = state.writer_waits && !state.closed && state.requests.is_empty();
+        is_idle && self.room.try_acquire_many(bytes).map(SemaphorePermit::forget).is_ok()
+    }
+
+    /// Waits until something is queued. `false`: closed, and nothing is left.
+    pub(super) fn wait(&self) -> bool {
         let mut state = self.lock();
         while state.requests.is_empty() {
             if state.closed {
@@ -65,8 +73,12 @@ impl Queue {
             state.writer_waits = true;
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        std::mem::swap(&mut state.requests, taken);
         true
+    }
+
+    /// Swaps everything that is queued into `taken`, which is empty.
+    pub(super) fn take(&self, taken: &mut Vec<Request>) {
+        std::mem::swap(&mut self.lock().requests, taken);
     }
 
     /// Gives back the room of records that were answered.
@@ -118,7 +130,8 @@ mod tests {
         let mut waits = pin!(queue.push(payload.clone()));
         assert!(waits.as_mut().poll(&mut context).is_pending());
         let mut taken = Vec::new();
-        assert!(queue.take(&mut taken));
+        assert!(queue.wait());
+        queue.take(&mut taken);
         assert!(waits.as_mut().poll(&mut context).is_pending(), "room is given back when the writer is done, not when it begins");
         queue.release(bytes);
         assert!(waits.as_mut().poll(&mut context).is_ready());
@@ -128,8 +141,8 @@ mod tests {
         queue.close();
         assert!(matches!(refused.await, Err(AppendError::Closed)));
         taken.clear();
-        assert!(queue.take(&mut taken), "what was queued can still be taken");
-        taken.clear();
-        assert!(!queue.take(&mut taken));
+        assert!(queue.wait(), "what was queued can still be taken");
+        queue.take(&mut taken);
+        assert!(!queue.wait());
     }
 }

@@ -67,6 +67,33 @@ async fn what_queues_during_a_sync_becomes_one_group() {
     assert_eq!(groups, [0, 1, 1, 1]);
 }
 
+#[tokio::test]
+async fn a_sender_who_is_alone_writes_in_its_own_thread_if_the_disk_is_quick() {
+    for (sync, expected) in [(Duration::ZERO, true), (Duration::from_millis(2), false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let own = std::thread::current().id();
+        let own_syncs = Arc::new(AtomicU64::new(0));
+        let options = with_disk({
+            let own_syncs = Arc::clone(&own_syncs);
+            move |op, path| {
+                if op == Op::Sync && path.extension().is_some_and(|extension| extension == "log") {
+                    std::thread::sleep(sync);
+                    own_syncs.fetch_add(u64::from(std::thread::current().id() == own), Ordering::Relaxed);
+                }
+                Fate::Pass
+            }
+        });
+        let (log, _) = Log::open(dir.path(), options).unwrap();
+        let texts: Vec<_> = (0..40).map(|n| format!("{n}")).collect();
+        for text in &texts {
+            log.append(text.clone()).await.unwrap();
+            std::thread::sleep(Duration::from_millis(1)); // The writer goes back to waiting.
+        }
+        assert_eq!(own_syncs.load(Ordering::Relaxed) > 0, expected, "syncs take {sync:?}");
+        assert_eq!(read(&log, 0).unwrap(), texts);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_senders_get_positions_of_their_own_over_many_rolls() {
     const SENDERS: usize = 32;
