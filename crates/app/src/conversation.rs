@@ -1,6 +1,8 @@
 //! One conversation as one user sees it, and its members.
 
-use dunlin_model::{Content, ConversationId, Head, InboxRow, Kind, Mark, MessageRow, MessageType, Millis, Seq, Shown, Standing, Text, Tip, UserId};
+use dunlin_model::{
+    Content, ConversationId, Head, InboxRow, Kind, Mark, MessageRow, MessageType, Millis, Seq, Shown, Standing, Text, Tip, UserId,
+};
 use dunlin_ports::{Order, SeqRange, Wanted};
 
 use crate::{App, AppError, PAGE_MAX};
@@ -127,13 +129,7 @@ impl App {
     }
 
     /// The time of the first message above what was seen that was not deleted for everyone.
-    async fn first_unread_at(
-        &self,
-        row: &InboxRow,
-        tip: &Tip,
-        last: Option<&MessageRow>,
-        unread: u64,
-    ) -> Result<Option<Millis>, AppError> {
+    async fn first_unread_at(&self, row: &InboxRow, tip: &Tip, last: Option<&MessageRow>, unread: u64) -> Result<Option<Millis>, AppError> {
         const STRETCH: usize = 50;
         if unread == 0 {
             return Ok(None);

@@ -8,10 +8,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Rows and events are many small allocations on several threads, which the system's allocator is slow at and fragments over.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     tracing_subscriber::fmt()

@@ -207,7 +207,10 @@ impl Lane {
         let body = &event.body;
         let newest = |key: &DedupKey| {
             let stored = facts.dedup[number];
-            [stored, self.behind.accepted.get(key).copied(), facts.behind.accepted.get(key).copied()].into_iter().flatten().max_by_key(|row| row.seq)
+            [stored, self.behind.accepted.get(key).copied(), facts.behind.accepted.get(key).copied()]
+                .into_iter()
+                .flatten()
+                .max_by_key(|row| row.seq)
         };
         Inputs {
             dedup: facts.keys[number].as_ref().and_then(newest),

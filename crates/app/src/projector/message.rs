@@ -1,8 +1,8 @@
 //! Accepts a message, recognises it as an earlier one, or rejects it.
 
 use dunlin_model::{
-    Accepted, ContentHash, DedupKey, DedupRow, Happening, Head, IndexRow, Last, Mark, Message, MessageRow, MessageType, Outcome,
-    Register, Rejection, limits,
+    Accepted, ContentHash, DedupKey, DedupRow, Happening, Head, IndexRow, Last, Mark, Message, MessageRow, MessageType, Outcome, Register,
+    Rejection, limits,
 };
 use dunlin_ports::Write;
 

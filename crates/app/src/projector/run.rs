@@ -10,8 +10,9 @@ use tracing::{error, warn};
 use super::{Lane, Projected, ProjectedOutcome, Rules};
 use crate::{outcomes::Outcomes, send_status::outcome_of};
 
-/// How many events are judged together at most. The more, the more of them share writes, and the longer the first of them waits.
-const BATCH_RECORDS_MAX: usize = 8_192;
+/// How many events are judged together at most. The more, the more of them share writes; the longer the first of them waits, and the more
+/// memory they take: about 5 KB each, for two batches.
+const BATCH_RECORDS_MAX: usize = 4_096;
 
 /// From how many events on a batch is applied on another thread while the next one is judged: handing it over takes a moment.
 const AHEAD_EVENTS_MIN: usize = 1_024;

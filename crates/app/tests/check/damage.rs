@@ -2,8 +2,8 @@
 
 use dunlin_contract::State;
 use dunlin_model::{
-    Cell, Content, ConversationId, Deleted, FeedKey, FeedRow, Happening, Head, InboxRow, Last, Mark, MemberRow, MessageRow,
-    Millis, N, Revision, Seq, Tip, UserId,
+    Cell, Content, ConversationId, Deleted, FeedKey, FeedRow, Happening, Head, InboxRow, Last, Mark, MemberRow, MessageRow, Millis, N,
+    Revision, Seq, Tip, UserId,
 };
 use dunlin_ports::Write;
 

@@ -50,14 +50,17 @@ impl From<StoredCheckpoint> for Checkpoint {
 impl Messages {
     /// All of the batch becomes visible at once, so its order within does not matter.
     pub(super) fn apply_batch(&self, batch: &Batch) -> Result<(), StoreError> {
-        let _one_at_a_time = self.writer();
+        let mut one_at_a_time = self.writer();
+        let Buffers { collected, merged } = &mut *one_at_a_time;
         let snapshot = self.tree.snapshot();
         let applied = snapshot.applied();
         let fresh_above = batch.checkpoint.map(|_| match applied {
             Some(applied) => Seq::new(self.epoch, Offset(applied.saturating_sub(1))),
             None => Seq::ZERO,
         });
-        let mut rows = Rows::new(snapshot, fresh_above, batch.writes.len() + batch.heads.len() + 1);
+        collected.clear();
+        let entries = Vec::with_capacity(batch.writes.len() + batch.heads.len() + 1);
+        let mut rows = Rows { snapshot, fresh_above, entries, bytes: collected };
         for write in &batch.writes {
             rows.write(write);
         }
@@ -70,13 +73,33 @@ impl Messages {
             rows.checkpoint(partition, checkpoint)?;
             self.now.fetch_max(checkpoint.log_time.0, Ordering::Relaxed);
         }
-        self.tree.apply(rows.merged()?, next)?;
+        merged.clear();
+        self.tree.apply(rows.merge_into(merged)?, next)?;
+        one_at_a_time.shrink();
         Ok(())
     }
 
     pub(super) fn raise_delivered(&self, conversation: ConversationId, user: UserId, mark: Mark) -> Result<(), StoreError> {
         let write = Write::Mark { user, conversation, register: Register::Delivered, mark };
         self.apply_batch(&Batch { writes: vec![write], ..Batch::default() })
+    }
+}
+
+/// Used again for every batch: memory that is new each time costs more than what is done with it.
+#[derive(Default)]
+pub(super) struct Buffers {
+    collected: Vec<u8>,
+    merged: Vec<u8>,
+}
+
+impl Buffers {
+    /// Lets go of what an exceptional batch needed.
+    fn shrink(&mut self) {
+        const KEPT_BYTES: usize = 16 << 20;
+        self.collected.clear();
+        self.merged.clear();
+        self.collected.shrink_to(KEPT_BYTES);
+        self.merged.shrink_to(KEPT_BYTES);
     }
 }
 
@@ -87,7 +110,7 @@ struct Rows<'a> {
     fresh_above: Option<Seq>,
     entries: Vec<Entry<'a>>,
     /// Keys and values of `entries`, one after the other.
-    bytes: Vec<u8>,
+    bytes: &'a mut Vec<u8>,
 }
 
 struct Entry<'a> {
@@ -116,12 +139,6 @@ enum What<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(snapshot: Snapshot, fresh_above: Option<Seq>, writes: usize) -> Rows<'a> {
-        /// What a key and a value take, roughly.
-        const ROW_BYTES: usize = 128;
-        Rows { snapshot, fresh_above, entries: Vec::with_capacity(writes), bytes: Vec::with_capacity(writes * ROW_BYTES) }
-    }
-
     fn write(&mut self, write: &'a Write) {
         match write {
             Write::Message { conversation, row } => self.push(&keys::message(*conversation, row.seq), |_| What::Message(row)),
@@ -169,7 +186,7 @@ impl<'a> Rows<'a> {
         let mut prefix = [0; 8];
         let known = key.len().min(8);
         prefix[..known].copy_from_slice(&key[..known]);
-        let what = what(&mut self.bytes);
+        let what = what(self.bytes);
         self.entries.push(Entry { prefix: u64::from_be_bytes(prefix), key: Span { start, end }, what });
     }
 
@@ -211,24 +228,23 @@ impl<'a> Rows<'a> {
     }
 
     /// Each key once, in order, with the value that stands. All of them are parts of one piece of memory.
-    fn merged(mut self) -> Result<impl Iterator<Item = (Slice, Option<Slice>)>, StoreError> {
+    fn merge_into(mut self, merged: &mut Vec<u8>) -> Result<impl Iterator<Item = (Slice, Option<Slice>)> + use<>, StoreError> {
+        let bytes: &[u8] = self.bytes;
         // Stable: writes to one key stay in their order.
-        let bytes = std::mem::take(&mut self.bytes);
-        self.entries.sort_by(|one, other| one.prefix.cmp(&other.prefix).then_with(|| one.key.of(&bytes).cmp(other.key.of(&bytes))));
-        let mut merged = Vec::with_capacity(bytes.len() + self.entries.len() * 64);
+        self.entries.sort_by(|one, other| one.prefix.cmp(&other.prefix).then_with(|| one.key.of(bytes).cmp(other.key.of(bytes))));
         let mut rows = Vec::with_capacity(self.entries.len());
-        for entries in self.entries.chunk_by(|one, other| one.prefix == other.prefix && one.key.of(&bytes) == other.key.of(&bytes)) {
-            let key = entries[0].key.of(&bytes);
+        for entries in self.entries.chunk_by(|one, other| one.prefix == other.prefix && one.key.of(bytes) == other.key.of(bytes)) {
+            let key = entries[0].key.of(bytes);
             let start = merged.len();
             merged.extend_from_slice(key);
             let middle = merged.len();
-            if self.merge(key, entries, &bytes, &mut merged)? {
+            if self.merge(key, entries, bytes, merged)? {
                 rows.push((start..middle, middle..merged.len()));
             } else {
                 merged.truncate(start);
             }
         }
-        let merged = ByteView::from(merged);
+        let merged = ByteView::new(merged);
         Ok(rows.into_iter().map(move |(key, value)| (merged.slice(key).into(), Some(merged.slice(value).into()))))
     }
 

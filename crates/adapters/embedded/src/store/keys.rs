@@ -90,7 +90,6 @@ impl Key {
         self.0.extend_from_slice(bytes);
         self
     }
-
 }
 
 pub fn head(conversation: ConversationId) -> Key {

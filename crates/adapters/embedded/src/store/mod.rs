@@ -18,6 +18,7 @@ use dunlin_ports::StoreError;
 use minicbor::Decode;
 
 use crate::tree::{Snapshot, Tree, TreeError};
+use apply::Buffers;
 pub use expiry::Lifetimes;
 
 /// A message store in one folder. One process opens it at a time.
@@ -28,7 +29,7 @@ pub struct Messages {
     /// The log's time, for rows that expire.
     now: Arc<AtomicU64>,
     /// Held while cells are compared and written.
-    writer: Mutex<()>,
+    writer: Mutex<Buffers>,
 }
 
 impl Messages {
@@ -51,7 +52,7 @@ impl Messages {
         Ok((rows, sum))
     }
 
-    fn writer(&self) -> MutexGuard<'_, ()> {
+    fn writer(&self) -> MutexGuard<'_, Buffers> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

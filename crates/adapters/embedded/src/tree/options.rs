@@ -38,7 +38,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            memtable_bytes: 32 << 20,
+            memtable_bytes: 16 << 20,
             sealed_max: 1,
             cache_bytes: 32 << 20,
             descriptors: 256,

@@ -63,6 +63,8 @@ fn flush(shared: &Shared) -> Result<usize, TreeError> {
     let result = guarded(&shared.dir, || {
         let lock = tree.get_flush_lock();
         shared.orphans.watch(tree, || tree.flush(&lock, watermark))?;
+        // Or the memtables would stay until the next flush or compaction has made another version.
+        tree.get_version_history_lock().maintenance(&shared.dir, self::watermark(shared))?;
         Ok(tree.l0_run_count())
     });
     // A flush reads nothing but what it has just written, and writes it anew the next time: no failure of it is there to stay.

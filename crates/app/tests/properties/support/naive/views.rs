@@ -4,8 +4,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use dunlin_app::{ConversationView, LastMessage, MessageView, ReactionView, Receipts, Status, UnreadTotals};
 use dunlin_model::{
-    Body, Cell, Content, ConversationId, FeedKey, FeedRow, Happening, Kind, MessageRow, Millis, N, Outcome, Pair, Revision,
-    Seq, Shown, UserId, VisibilityChange, limits,
+    Body, Cell, Content, ConversationId, FeedKey, FeedRow, Happening, Kind, MessageRow, Millis, N, Outcome, Pair, Revision, Seq, Shown,
+    UserId, VisibilityChange, limits,
 };
 
 use super::{Naive, Said, Told, changes};
