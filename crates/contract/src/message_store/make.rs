@@ -1,8 +1,7 @@
 //! Small makers of rows and writes, so that a case shows only what it is about.
 
 use dunlin_model::{
-    Bucket, Cell, Content, ConversationId, Deleted, Head, Kind, Last, MessageRow, MessageType, Millis, N, Pair, Revision, Seq, Tip,
-    UserId,
+    Bucket, Cell, Content, ConversationId, Deleted, Head, Kind, Last, MessageRow, MessageType, Millis, N, Pair, Revision, Seq, Tip, UserId,
 };
 use dunlin_ports::{Batch, MessageStore, Write};
 
