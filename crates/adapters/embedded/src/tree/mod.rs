@@ -159,7 +159,14 @@ impl Tree {
             // The batch is applied; if this fails, the next one finds the memtable full and reports it.
             let _ = self.seal(&mut applier);
         }
-        let slowdown = self.shared.work().slowdown();
+        let slowdown = {
+            let mut work = self.shared.work();
+            work.retired_due = !work.retired.is_empty();
+            if work.retired_due {
+                self.shared.changed.notify_all();
+            }
+            work.slowdown()
+        };
         if slowdown > 0 {
             std::thread::sleep(start.elapsed() * slowdown);
         }

@@ -36,6 +36,8 @@ pub(super) struct Work {
     /// Flushed memtables that the engine still holds, for snapshots. It would free the last reference under its lock, with all readers
     /// waiting for a hundred thousand little frees; this list holds one more.
     pub retired: Vec<Arc<Memtable>>,
+    /// Readers have moved on since, so that some of them may be let go.
+    pub retired_due: bool,
     /// The engine has panicked; nothing is asked of it any more.
     pub broken: Option<TreeError>,
     /// The last failure of each thread, until it succeeds again.
@@ -56,6 +58,14 @@ impl Work {
 
     pub(super) fn has_room(&self, options: &Options) -> bool {
         self.sealed.len() < options.sealed_max.max(1) && self.l0_runs < L0_RUNS_MAX
+    }
+
+    /// What there is to flush: how many memtables, up to which position. `Some(None)`: nothing, but some may be let go.
+    pub(super) fn take_flush(&mut self) -> Option<Option<(usize, u64)>> {
+        match self.sealed.back() {
+            Some(last) => Some(Some((self.sealed.len(), last.applied))),
+            None => std::mem::take(&mut self.retired_due).then_some(None),
+        }
     }
 
     pub(super) fn take_compaction(&mut self) -> Option<()> {

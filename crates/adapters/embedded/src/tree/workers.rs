@@ -24,7 +24,11 @@ fn run_flusher(shared: &Shared) {
     let mut retry = RETRY_FIRST;
     // One flush takes all memtables that are sealed when it begins, and registers their tables at once: never a newer without an older.
     // One that is sealed in between may go with them; it is counted the next time.
-    while let Some((count, applied)) = shared.next(|work| work.sealed.back().map(|last| (work.sealed.len(), last.applied))) {
+    while let Some(sealed) = shared.next(Work::take_flush) {
+        let Some((count, applied)) = sealed else {
+            free_retired(shared);
+            continue;
+        };
         match flush(shared) {
             Ok(l0_runs) => {
                 retry = RETRY_FIRST;
@@ -56,6 +60,20 @@ fn run_flusher(shared: &Shared) {
     }
 }
 
+/// The engine gives up old versions, with their memtables, only when it makes a new one. That can be a whole memtable later.
+fn free_retired(shared: &Shared) {
+    let watermark = watermark(shared);
+    let given_up = guarded(&shared.dir, || Ok(shared.tree.get_version_history_lock().maintenance(&shared.dir, watermark)?));
+    if let Err(failure) = given_up {
+        // It is tried again with the next batch, unless the engine is broken.
+        warn!(%failure, "failed to give up old versions of the state");
+        if matches!(failure, TreeError::Broken(_)) {
+            shared.fail(failure, |work| &mut work.flush_failure);
+        }
+    }
+    shared.free_memtables();
+}
+
 /// Flushes what is sealed; says how many runs level 0 has then.
 fn flush(shared: &Shared) -> Result<usize, TreeError> {
     let tree = &shared.tree;
@@ -63,8 +81,6 @@ fn flush(shared: &Shared) -> Result<usize, TreeError> {
     let result = guarded(&shared.dir, || {
         let lock = tree.get_flush_lock();
         shared.orphans.watch(tree, || tree.flush(&lock, watermark))?;
-        // Or the memtables would stay until the next flush or compaction has made another version.
-        tree.get_version_history_lock().maintenance(&shared.dir, self::watermark(shared))?;
         Ok(tree.l0_run_count())
     });
     // A flush reads nothing but what it has just written, and writes it anew the next time: no failure of it is there to stay.
