@@ -149,9 +149,15 @@ impl Log {
 
     /// Writes and syncs in this thread, if nobody else appends and it is done soon.
     fn append_alone(&self, payload: &Bytes) -> Option<Result<Appended, AppendError>> {
-        let mut writer = self.writer.try_lock().ok()?;
+        if !self.queue.is_alone() {
+            return None;
+        }
+        let Ok(mut writer) = self.writer.try_lock() else {
+            self.queue.is_not_alone();
+            return None;
+        };
         let bytes = record_bytes(payload.len());
-        let alone = writer.as_mut().filter(|writer| writer.is_quick(bytes) && self.queue.skip(payload))?;
+        let alone = writer.as_mut().filter(|writer| writer.is_quick(bytes) && self.queue.take_room(bytes))?;
         let appended = catch_unwind(AssertUnwindSafe(|| alone.append(payload.clone())));
         if appended.is_err() {
             drop(writer);

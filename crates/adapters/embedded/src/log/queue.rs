@@ -31,7 +31,13 @@ struct State {
     closed: bool,
     /// The writer waits: only then is it worth a system call to wake it.
     writer_waits: bool,
+    /// How many appends in a row found nobody else appending.
+    alone: u32,
 }
+
+/// After so many appends in a row without another, their sender is taken to be alone. Senders who only seldom meet would hold up their
+/// threads for as long as they all sync, and gain nothing.
+const ALONE_APPENDS: u32 = 16;
 
 impl Queue {
     pub(super) fn new() -> Self {
@@ -55,12 +61,22 @@ impl Queue {
         Ok(outcome)
     }
 
-    /// Takes room for a record that its sender will write by itself, if nobody else is waiting or being served.
-    pub(super) fn skip(&self, payload: &Bytes) -> bool {
-        let Ok(bytes) = u32::try_from(record_bytes(payload.len())) else { return false };
-        let state = self.lock();
+    /// Whether the last few appends each came when there was no other, as this one does: then one sender appends, and may write by itself.
+    pub(super) fn is_alone(&self) -> bool {
+        let mut state = self.lock();
         let is_idle = state.writer_waits && !state.closed && state.requests.is_empty();
-        is_idle && self.room.try_acquire_many(bytes).map(SemaphorePermit::forget).is_ok()
+        state.alone = if is_idle { state.alone.saturating_add(1) } else { 0 };
+        state.alone > ALONE_APPENDS
+    }
+
+    /// There is another after all.
+    pub(super) fn is_not_alone(&self) {
+        self.lock().alone = 0;
+    }
+
+    /// Takes room for a record that its sender writes by itself, to be released as for one that was queued.
+    pub(super) fn take_room(&self, bytes: usize) -> bool {
+        u32::try_from(bytes).is_ok_and(|bytes| self.room.try_acquire_many(bytes).map(SemaphorePermit::forget).is_ok())
     }
 
     /// Waits until something is queued. `false`: closed, and nothing is left.

@@ -84,7 +84,7 @@ async fn a_sender_who_is_alone_writes_in_its_own_thread_if_the_disk_is_quick() {
             }
         });
         let (log, _) = Log::open(dir.path(), options).unwrap();
-        let texts: Vec<_> = (0..40).map(|n| format!("{n}")).collect();
+        let texts: Vec<_> = (0..60).map(|n| format!("{n}")).collect();
         for text in &texts {
             log.append(text.clone()).await.unwrap();
             std::thread::sleep(Duration::from_millis(1)); // The writer goes back to waiting.
