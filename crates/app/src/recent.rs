@@ -1,6 +1,9 @@
 //! A map that forgets what was not used for a while: two generations, the older one dropped when the younger is full.
 
-use std::{collections::HashMap, hash::Hash};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::Hash,
+};
 
 use foldhash::fast::RandomState;
 
@@ -18,11 +21,10 @@ impl<K: Hash + Eq + Copy, V> Recent<K, V> {
 
     /// Moves what is found to the young generation, so that it stays until the next but one `age`.
     pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
-        if !self.young.contains_key(key) {
-            let value = self.old.remove(key)?;
-            self.young.insert(*key, value);
+        match self.young.entry(*key) {
+            Entry::Occupied(place) => Some(place.into_mut()),
+            Entry::Vacant(place) => self.old.remove(key).map(|value| place.insert(value)),
         }
-        self.young.get_mut(key)
     }
 
     pub(crate) fn contains(&mut self, key: &K) -> bool {

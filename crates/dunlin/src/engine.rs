@@ -142,12 +142,12 @@ impl Drop for Engine {
     }
 }
 
-/// One applier in log order, on a thread of its own, with a second one for batches that are applied while the next is judged: they compute more
-/// than they wait.
+/// One applier in log order, on a thread of its own, with a second one for batches that are judged while the one before is applied: they compute
+/// more than they wait.
 fn start(projector: Projector, progress: watch::Sender<Progress>) -> JoinHandle<()> {
     let run = move || {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(1).thread_name("applier").enable_time().build();
+        let runtime = runtime.worker_threads(1).thread_name("judge").enable_time().build();
         let runtime = runtime.expect("the system gives a process its first threads");
         // A failure is in the progress already, for whoever looks.
         let _ = runtime.block_on(projector.run(Partition(0), progress));

@@ -82,7 +82,9 @@ impl Message {
     /// The same for a retry, another for another message under the same client id.
     pub fn content_hash(&self) -> ContentHash {
         let said = (&self.message_type, &self.content, self.reply_to);
-        ContentHash::of(&minicbor::to_vec(said).expect("writing to memory does not fail"))
+        let mut bytes = Vec::with_capacity(self.content.bytes_len() + 128);
+        minicbor::encode(said, &mut bytes).expect("writing to memory does not fail");
+        ContentHash::of(&bytes)
     }
 }
 

@@ -4,7 +4,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use dunlin_model::{Event, Millis, NodeId, Offset, Outcome, Partition};
 use dunlin_ports::{EventLog, MessageStore, Notice, Record, SessionBus, StoreError, Tail};
-use tokio::{sync::watch, task::JoinHandle};
+use futures::FutureExt as _;
+use tokio::sync::watch;
 use tracing::{error, warn};
 
 use super::{Lane, Projected, ProjectedOutcome, Rules};
@@ -14,7 +15,7 @@ use crate::{outcomes::Outcomes, send_status::outcome_of};
 /// memory they take: about 5 KB each, for two batches.
 const BATCH_RECORDS_MAX: usize = 4_096;
 
-/// From how many events on a batch is applied on another thread while the next one is judged: handing it over takes a moment.
+/// From how many events on a batch is applied while the next one is judged on another thread: handing that over takes a moment.
 const AHEAD_EVENTS_MIN: usize = 1_024;
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -66,26 +67,29 @@ impl Projector {
         let mut lane = Lane::new(self.rules.clone(), &*self.store).await?;
         self.outcomes.park(lane.parked());
         let mut tail = self.resume(partition, progress).await?;
-        let mut applying: Option<JoinHandle<Result<(), StoreError>>> = None;
         loop {
             let records = tokio::select! {
-                records = tail.next(BATCH_RECORDS_MAX) => Some(records?),
-                () = progress.closed() => None,
+                records = tail.next(BATCH_RECORDS_MAX) => records?,
+                () = progress.closed() => return Ok(()),
             };
-            let judged = match &records {
-                Some(records) => self.judge(&mut lane, records, progress).await?,
-                None => None,
-            };
-            if let Some(applying) = applying.take() {
-                applying.await.map_err(|error| StoreError::Unknown(format!("applying a batch ended: {error}")))??;
-            }
-            let Some(judged) = judged else { return Ok(()) };
-            if judged.outcomes.len() < AHEAD_EVENTS_MIN {
-                self.apply(judged, progress).await?;
-            } else {
-                // There is a backlog, so the next batch is judged meanwhile.
-                let (projector, progress) = (self.clone(), progress.clone());
-                applying = Some(tokio::spawn(async move { projector.apply(judged, &progress).await }));
+            let mut judged = self.judge(&mut lane, &records, progress).await?;
+            loop {
+                let Some(projected) = judged else { return Ok(()) };
+                // Where there is a backlog, the next batch is judged while this one is applied.
+                let is_large = projected.outcomes.len() >= AHEAD_EVENTS_MIN;
+                let ahead = if is_large { tail.next(BATCH_RECORDS_MAX).now_or_never().transpose()? } else { None };
+                let Some(records) = ahead else {
+                    self.apply(projected, progress).await?;
+                    break;
+                };
+                let (projector, told) = (self.clone(), progress.clone());
+                let judging = tokio::spawn(async move {
+                    let judged = projector.judge(&mut lane, &records, &told).await;
+                    (lane, judged)
+                });
+                self.apply(projected, progress).await?;
+                let (back, next) = judging.await.map_err(|error| StoreError::Unknown(format!("judging a batch ended: {error}")))?;
+                (lane, judged) = (back, next?);
             }
         }
     }
