@@ -63,7 +63,7 @@ fn run_flusher(shared: &Shared) {
 /// The engine gives up old versions, with their memtables, only when it makes a new one. That can be a whole memtable later.
 fn free_retired(shared: &Shared) {
     let watermark = watermark(shared);
-    let given_up = guarded(&shared.dir, || Ok(shared.tree.get_version_history_lock().maintenance(&shared.dir, watermark)?));
+    let given_up = guarded(&shared.dir, || shared.tree.get_version_history_lock().maintenance(&shared.dir, watermark));
     if let Err(failure) = given_up {
         // It is tried again with the next batch, unless the engine is broken.
         warn!(%failure, "failed to give up old versions of the state");
