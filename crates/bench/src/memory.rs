@@ -1,4 +1,4 @@
-//! How much memory this process holds: the engine's and the generator's, which share it.
+//! How much memory a process holds. Engine and generator share one, except for the replay.
 
 use std::{fs, time::Instant};
 
@@ -18,12 +18,17 @@ pub struct Memory {
 impl Memory {
     /// Looks, and starts the peak anew.
     pub fn after(phase: &str, begun: Instant) -> Memory {
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let (rss_mb, peak_mb) = (megabytes(&status, "VmRSS:"), megabytes(&status, "VmHWM:"));
-        let memory = Memory { after: phase.to_owned(), at_s: begun.elapsed().as_secs_f64(), rss_mb, peak_mb };
+        let memory = Memory::of("self", phase, begun);
         // Where the system does not let us, the peak is that since the start.
         let _ = fs::write("/proc/self/clear_refs", "5");
         memory
+    }
+
+    /// That of another process, by its id.
+    pub fn of(process: &str, phase: &str, begun: Instant) -> Memory {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let (rss_mb, peak_mb) = (megabytes(&status, "VmRSS:"), megabytes(&status, "VmHWM:"));
+        Memory { after: phase.to_owned(), at_s: begun.elapsed().as_secs_f64(), rss_mb, peak_mb }
     }
 }
 

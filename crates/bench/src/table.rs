@@ -15,7 +15,7 @@ pub fn table(report: &Report) -> String {
     part("sends: as fast as answers come", throughput(report));
     part("sends: at a fixed rate, counted from when each was due", rates(report));
     part("reads", reads(report));
-    part("memory (MB, engine and generator together)", memory(report));
+    part("memory (MB, engine and generator together; the replay is a process of its own)", memory(report));
     let setup = &report.setup;
     let per_message = |bytes: u64| number(bytes as f64 / report.sizes.messages.max(1) as f64);
     part(

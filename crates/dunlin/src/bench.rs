@@ -19,7 +19,6 @@ use dunlin_bench::{
     sends::Pace,
     setup,
 };
-use dunlin_embedded::{Folder, Options};
 
 use phases::{Bench, PHASES, open};
 
@@ -115,12 +114,9 @@ async fn measure(args: &EngineBench) -> Result<Report> {
     let open = Open { messages, seconds: begun.elapsed().as_secs_f64() };
     let reopened = bench.check(&engine.app).await?;
     drop(engine);
-    Folder::set_state_aside(&path, &Options::default()).context("failed to set the state aside")?;
-    bench.progress.phase("replay");
-    let begun = Instant::now();
+    let seconds = bench.replay(&path)?;
     let engine = bench.caught_up(&path).await?;
-    let (events, seconds) = (engine.progress().next.0, begun.elapsed().as_secs_f64());
-    bench.remember("replay");
+    let events = engine.progress().next.0;
     let replayed = bench.check(&engine.app).await?;
     drop(engine);
     disks.push(bench.disk(scratch.path())?);
@@ -145,28 +141,4 @@ async fn measure(args: &EngineBench) -> Result<Report> {
         open,
         memory,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quick_run_measures_everything_and_loses_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = |name| Some(folder.path().join(name));
-        let dir = folder.path().to_owned();
-        let args = EngineBench { seconds: 3.0, dir, messages: 2_000, json: file("bench.json"), plot: file("bench.svg"), quick: true };
-        assert_eq!(engine(args).unwrap(), ExitCode::SUCCESS);
-        let json = fs::read_to_string(folder.path().join("bench.json")).unwrap();
-        for part in
-            ["\"disks\"", "\"raw\"", "\"acked\"", "\"visible\"", "\"paced\"", "\"reads\"", "\"replay\"", "\"ratios\"", "\"lost\": 0"]
-        {
-            assert!(json.contains(part), "{part} is missing in {json}");
-        }
-        let svg = fs::read_to_string(folder.path().join("bench.svg")).unwrap();
-        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("1,024 senders"), "{svg}");
-        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left.len(), 2, "the temporary folder is gone: {left:?}");
-    }
 }

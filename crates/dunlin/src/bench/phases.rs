@@ -1,9 +1,11 @@
 //! The phases of the bench on the embedded engine.
 
 use std::{
-    fs,
+    env, fs,
     path::Path,
+    process::{Command, Stdio},
     sync::{Arc, atomic::AtomicI64},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -144,6 +146,29 @@ impl Bench {
         let caught_up = engine.caught_up(|done, of| self.progress.say(&format!("{done} of {of} events"))).await;
         caught_up.map_err(|trouble| anyhow::anyhow!("the log could not be replayed: {trouble}"))?;
         Ok(engine)
+    }
+
+    /// Has another process make the state anew from the log, from its start to its end; returns how long that took. The process has nothing else
+    /// in its memory.
+    pub fn replay(&mut self, path: &Path) -> Result<f64> {
+        const LOOK_EVERY: Duration = Duration::from_millis(20);
+        self.progress.phase("replay");
+        let start = Instant::now();
+        let mut command = Command::new(env::current_exe().context("failed to find this program")?);
+        let command = command.args(["rebuild", "--data"]).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = command.spawn().context("failed to start `dunlin rebuild`")?;
+        let mut memory = None;
+        let status = loop {
+            if let Some(status) = process.try_wait()? {
+                break status;
+            }
+            memory = Some(Memory::of(&process.id().to_string(), "replay", self.begun)).filter(|memory| memory.peak_mb > 0.0).or(memory);
+            thread::sleep(LOOK_EVERY);
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        self.memory.extend(memory);
+        anyhow::ensure!(status.success(), "`dunlin rebuild` ended with {status}");
+        Ok(seconds)
     }
 
     pub async fn check(&self, app: &App) -> Result<check::Verdict> {
