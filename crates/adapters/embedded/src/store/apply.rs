@@ -17,6 +17,7 @@ use super::{
     Messages, get,
     keys::{self, cell},
     row,
+    unseen::Unseen,
 };
 use crate::tree::{Slice, Snapshot};
 
@@ -60,7 +61,7 @@ impl Messages {
         });
         collected.clear();
         let entries = Vec::with_capacity(batch.writes.len() + batch.heads.len() + 1);
-        let mut rows = Rows { snapshot, fresh_above, entries, bytes: collected };
+        let mut rows = Rows { snapshot, fresh_above, unseen: &self.unseen, entries, bytes: collected };
         for write in &batch.writes {
             rows.write(write);
         }
@@ -108,6 +109,7 @@ struct Rows<'a> {
     snapshot: Snapshot,
     /// Nothing that is stored is later than this; none if that is not known.
     fresh_above: Option<Seq>,
+    unseen: &'a Unseen,
     entries: Vec<Entry<'a>>,
     /// Keys and values of `entries`, one after the other.
     bytes: &'a mut Vec<u8>,
@@ -169,7 +171,11 @@ impl<'a> Rows<'a> {
             Write::Block(row) => self.block(row),
             // The key says the rest.
             Write::Feed { user, row } => self.row(&keys::feed(user, &row.key), &(row.what, row.target)),
-            Write::Dedup { key, row } => self.push(&keys::dedup(&key.hash()), |_| What::Dedup(row)),
+            Write::Dedup { key, row } => {
+                let hash = key.hash();
+                self.unseen.add(&hash);
+                self.push(&keys::dedup(&hash), |_| What::Dedup(row));
+            }
             Write::Outcome { conversation, at, outcome } => self.row(&keys::outcome(*conversation, *at), outcome),
             Write::Parked { key, at, bytes, .. } => self.push(&keys::parked(key, *at), |into| {
                 let start = into.len();

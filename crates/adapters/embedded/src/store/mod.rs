@@ -7,6 +7,7 @@ mod apply;
 mod expiry;
 mod keys;
 mod read;
+mod unseen;
 
 use std::{
     ops::Bound,
@@ -20,10 +21,14 @@ use minicbor::Decode;
 use crate::tree::{Snapshot, Tree, TreeError};
 use apply::Buffers;
 pub use expiry::Lifetimes;
+use unseen::{Filling, Unseen};
 
 /// A message store in one folder. One process opens it at a time.
 pub struct Messages {
-    tree: Tree,
+    unseen: Arc<Unseen>,
+    /// Ends before the tree does.
+    _filling: Filling,
+    tree: Arc<Tree>,
     /// Of the log that the positions are from.
     epoch: Epoch,
     /// The log's time, for rows that expire.
@@ -34,7 +39,9 @@ pub struct Messages {
 
 impl Messages {
     pub(crate) fn new(tree: Tree, epoch: Epoch, now: Arc<AtomicU64>) -> Messages {
-        Messages { tree, epoch, now, writer: Mutex::default() }
+        let tree = Arc::new(tree);
+        let (unseen, filling) = Filling::start(&tree);
+        Messages { unseen, _filling: filling, tree, epoch, now, writer: Mutex::default() }
     }
 
     pub(crate) fn tree(&self) -> &Tree {

@@ -36,9 +36,10 @@ impl MessageStore for Messages {
             known.heads.push(cell(&snapshot, &keys::head(*conversation))?);
         }
         // In the order of keys: what one look-up brought into the processor's caches serves the next.
-        let mut dedup: Vec<_> = wanted.dedup.iter().enumerate().map(|(place, (key, below))| (key.hash(), *below, place)).collect();
+        let hashed = wanted.dedup.iter().enumerate().map(|(place, (key, below))| (key.hash(), *below, place));
+        let mut dedup: Vec<_> = hashed.filter(|(hash, ..)| !self.unseen.is_unseen(hash)).collect();
         dedup.sort_unstable_by_key(|(hash, ..)| *hash);
-        known.dedup.resize(dedup.len(), None);
+        known.dedup.resize(wanted.dedup.len(), None);
         for (hash, below, place) in dedup {
             let rows: Vec<DedupRow> = get(&snapshot, &keys::dedup(&hash))?.unwrap_or_default();
             known.dedup[place] = rows.into_iter().rfind(|row| row.seq < below);
