@@ -22,6 +22,9 @@ impl Default for KnownConversations {
 
 impl KnownConversations {
     pub(crate) fn learn(&self, conversation: ConversationId, head: &Head) {
+        match head.kind {
+            Kind::Direct(_) => {}
+        }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(conversation, head.kind.clone());
         open.age();

@@ -4,7 +4,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Bound,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -18,6 +21,15 @@ use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, Stor
 #[derive(Default)]
 pub struct ModelStore {
     state: Mutex<State>,
+    /// Nothing can be applied while this is set.
+    away: Arc<AtomicBool>,
+}
+
+impl ModelStore {
+    /// A store that takes nothing while the switch is on.
+    pub fn unavailable_while(away: Arc<AtomicBool>) -> ModelStore {
+        ModelStore { away, ..ModelStore::default() }
+    }
 }
 
 /// All tables. Two states are equal if every cell is.
@@ -169,6 +181,9 @@ impl ModelStore {
 #[async_trait]
 impl MessageStore for ModelStore {
     async fn apply(&self, batch: &Batch) -> Result<(), StoreError> {
+        if self.away.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable("the model store is away".into()));
+        }
         let mut state = self.state();
         batch.writes.iter().for_each(|write| state.write(write.clone()));
         batch.heads.iter().for_each(|(conversation, head)| state.write_head(*conversation, head.clone()));

@@ -32,7 +32,7 @@ const USERS_S_MAX: f64 = 5.0;
 #[derive(Clone, Debug, clap::Args)]
 pub struct EngineBench {
     /// How long each phase runs
-    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
     pub seconds: f64,
     /// Where to make the temporary folder; a disk, not memory
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -51,8 +51,18 @@ pub struct EngineBench {
     pub quick: bool,
 }
 
+fn seconds(text: &str) -> Result<f64, String> {
+    const MAX: f64 = 3_600.0;
+    let seconds = text.parse().map_err(|_| "must be a number".to_owned())?;
+    if (0.1..=MAX).contains(&seconds) { Ok(seconds) } else { Err(format!("must be from 0.1 to {MAX}")) }
+}
+
 /// Runs the bench and writes what it found. Exit code 1 if the check found something wrong.
 pub fn engine(args: EngineBench) -> Result<ExitCode> {
+    // Before all the work rather than after it.
+    for file in [&args.json, &args.plot].into_iter().flatten().filter(|path| *path != Path::new("-")) {
+        fs::File::create(file).with_context(|| format!("failed to write {}", file.display()))?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start")?;
     let report = runtime.block_on(measure(&args))?;
     let table = dunlin_bench::table(&report);
@@ -82,7 +92,7 @@ async fn measure(args: &EngineBench) -> Result<Report> {
     if file_system == "tmpfs" || file_system == "ramfs" {
         progress.warn("warning: this folder is in memory, where a sync costs nothing; choose a disk with --dir");
     }
-    let (phase_s, messages) = if args.quick { (0.3, args.messages.min(5_000)) } else { (args.seconds.max(0.1), args.messages) };
+    let (phase_s, messages) = if args.quick { (0.3, args.messages.min(5_000)) } else { (args.seconds, args.messages) };
     let lasting = Duration::from_secs_f64(phase_s);
     let few = Arc::new(People::new(USERS_QUICK)?);
     let mut bench = Bench { begun: Instant::now(), lasting, people: few, ledger: Ledger::default(), memory: Vec::new(), progress };

@@ -149,6 +149,8 @@ fn start(projector: Projector, progress: watch::Sender<Progress>) -> JoinHandle<
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).thread_name("judge").enable_time().build();
         let runtime = runtime.expect("the system gives a process its first threads");
+        let (outcomes, store) = (Arc::clone(&projector.outcomes), Arc::clone(&projector.store));
+        runtime.spawn(async move { outcomes.sweep(&*store).await });
         // A failure is in the progress already, for whoever looks.
         let _ = runtime.block_on(projector.run(Partition(0), progress));
     };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use dunlin::engine::Engine;
-use dunlin_embedded::OpenError;
+use dunlin_embedded::{Folder, OpenError};
 use support::{add_users, assert_right, copy_folder, open, options, send, user};
 
 /// A folder with some hundred messages, closed in good order, and its digest.
@@ -154,6 +154,52 @@ async fn a_lost_state_is_made_again_and_a_lost_log_is_refused() {
     assert!(matches!(Engine::open(dir.path(), options()), Err(OpenError::NoLog(_))));
     fs::create_dir(dir.path().join("log")).unwrap();
     assert!(matches!(Engine::open(dir.path(), options()), Err(OpenError::StateAhead { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_nowhere_else_is_not_made_anew_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path()).await;
+    let path = |name| dir.path().join(name);
+    fs::rename(path("directory.sqlite"), path("kept")).unwrap();
+    assert!(matches!(Engine::open(dir.path(), options()), Err(OpenError::NoDirectory(_))));
+    fs::write(path("directory.sqlite"), b"").unwrap();
+    assert!(matches!(Engine::open(dir.path(), options()), Err(OpenError::NoDirectory(_))));
+    fs::rename(path("kept"), path("directory.sqlite")).unwrap();
+    open(dir.path()).await.close().unwrap();
+    fs::remove_dir_all(path("log")).unwrap();
+    fs::rename(path("state"), path("state.old")).unwrap();
+    assert!(matches!(Engine::open(dir.path(), options()), Err(OpenError::NoLog(_))), "a rebuild was cut off, and the log is lost");
+    fs::remove_dir_all(path("state.old")).unwrap();
+    assert!(matches!(Engine::open(dir.path(), options()), Err(OpenError::NoLog(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_is_set_aside_only_for_a_log_that_can_be_replayed_and_is_kept_until_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    let (ann, bea) = (user("ann"), user("bea"));
+    add_users(&engine, &[ann.clone(), bea.clone()]).await;
+    for number in 0..80 {
+        send(&engine.app, &ann, &bea, &number.to_string(), &"x".repeat(40_000)).await;
+    }
+    let right = engine.folder.store.digest().unwrap();
+    engine.close().unwrap();
+    let mut segments = files(&dir.path().join("log"));
+    segments.sort();
+    assert!(segments.len() > 1, "the first is closed");
+    let first = segments.swap_remove(0);
+    let set_aside = || Folder::set_state_aside(dir.path(), &options().folder);
+    let bytes = fs::read(&first).unwrap();
+    change(&first, |bytes| flip(bytes, 1, 3));
+    assert!(matches!(set_aside(), Err(OpenError::Log(_))));
+    assert!(dir.path().join("state").exists() && !dir.path().join("state.old").exists(), "it is left as it is");
+    fs::write(&first, bytes).unwrap();
+    set_aside().unwrap();
+    fs::create_dir(dir.path().join("state")).unwrap(); // What a rebuild made that was cut off.
+    set_aside().unwrap();
+    fs::rename(dir.path().join("state.old"), dir.path().join("state")).unwrap();
+    assert_eq!(open(dir.path()).await.folder.store.digest().unwrap(), right, "the whole one was kept");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -27,7 +27,8 @@ pub trait EventLog: Send + Sync {
 
 #[async_trait]
 pub trait Tail: Send {
-    /// The next records, in order: at least one, at most `records_max`. Waits at the end of the log.
+    /// The next records, in order: at least one, at most `records_max`. Waits at the end of the log. Neither an error nor dropping the future
+    /// loses a record: the next call begins where the last one that returned records ended.
     async fn next(&mut self, records_max: usize) -> Result<Vec<Record>, StoreError>;
 }
 

@@ -96,6 +96,8 @@ pub enum OpenError {
     StateAhead { path: PathBuf, applied: u64, durable: u64 },
     #[error("the log in {} begins at {oldest}, the state has applied only {applied}: events in between are gone; restore the state or the log from a backup", path.display())]
     StateBehind { path: PathBuf, applied: u64, oldest: u64 },
+    #[error("{} is missing or empty, and the log is not: it holds users, server keys and revoked tokens, which are nowhere else; restore it from a backup", .0.display())]
+    NoDirectory(PathBuf),
     #[error("the log in {} begins at {oldest}: what came before was trimmed, so the state can't be rebuilt from it; restore a backup", path.display())]
     Trimmed { path: PathBuf, oldest: u64 },
     #[error(transparent)]
@@ -112,7 +114,7 @@ impl OpenError {
     /// Whether what is stored is wrong, rather than out of reach.
     pub fn is_damage(&self) -> bool {
         match self {
-            OpenError::StateAhead { .. } | OpenError::StateBehind { .. } | OpenError::NoLog(_) => true,
+            OpenError::StateAhead { .. } | OpenError::StateBehind { .. } | OpenError::NoLog(_) | OpenError::NoDirectory(_) => true,
             OpenError::Log(error) => matches!(error, LogError::Corrupt { .. }),
             OpenError::State(error) => matches!(error, TreeError::Corrupt { .. }),
             OpenError::Store(error) => matches!(error, StoreError::Corrupt(_)),
@@ -130,7 +132,9 @@ impl Folder {
         fs::create_dir_all(path).map_err(failed)?;
         let lock = lock(path)?;
         check_format(path)?;
-        if path.join(STATE).exists() && !path.join("log").exists() {
+        // The log is made first of all, so where anything else is, it was there.
+        let directory = path.join("directory.sqlite");
+        if !path.join("log").exists() && [path.join(STATE), path.join(STATE_ASIDE), directory.clone()].iter().any(|other| other.exists()) {
             return Err(OpenError::NoLog(path.join("log")));
         }
         let (segments, _) = Log::open(path.join("log"), log_options(options))?;
@@ -143,11 +147,15 @@ impl Folder {
         let now = lifetimes.now();
         let tree = Tree::open(&state, tree_options(options, lifetimes))?;
         check_positions(path, tree.applied().unwrap_or(0), &segments)?;
+        // Nothing is appended before the directory is made.
+        if segments.durable() > 0 && fs::metadata(&directory).map_or(true, |file| file.len() == 0) {
+            return Err(OpenError::NoDirectory(directory));
+        }
         let segments = Arc::new(segments);
         Ok(Folder {
             log: Arc::new(EventLog::new(Arc::clone(&segments))),
             store: Arc::new(Messages::new(tree, Epoch(segments.epoch()), now)),
-            directory: Arc::new(Directory::open(&path.join("directory.sqlite"))?),
+            directory: Arc::new(Directory::open(&directory)?),
             blobs: Arc::new(Blobs::open(&path.join("blobs"))?),
             segments,
             path: path.to_owned(),
@@ -163,19 +171,19 @@ impl Folder {
         }
         let _lock = lock(path)?;
         check_format(path)?;
-        let (segments, _) = Log::open(path.join("log"), log_options(options))?;
+        // All of it is read first: with a damaged log the state that is there is all that there is.
+        let (segments, _) = Log::open(path.join("log"), log::Options { verify: Verify::All, ..log_options(options) })?;
         if segments.oldest() > 0 {
             return Err(OpenError::Trimmed { path: path.to_owned(), oldest: segments.oldest() });
         }
         let (state, aside) = (path.join(STATE), path.join(STATE_ASIDE));
-        if state.exists() {
-            if aside.exists() {
-                fs::remove_dir_all(&aside).map_err(failed)?;
-            }
-            fs::rename(&state, &aside).map_err(failed)?;
-            sync_folder(path).map_err(failed)?;
+        match (state.exists(), aside.exists()) {
+            (false, _) => return Ok(()),
+            // An earlier rebuild was cut off: what is aside is older and whole, what it made may be neither.
+            (true, true) => fs::remove_dir_all(&state).map_err(failed)?,
+            (true, false) => fs::rename(&state, &aside).map_err(failed)?,
         }
-        Ok(())
+        sync_folder(path).map_err(failed)
     }
 
     /// Removes the state that was put aside, once the new one is durable.

@@ -44,9 +44,7 @@ pub struct Progress {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectorError {
-    #[error(
-        "the log is not the one that the stored state was made from: event {0:?} has another id; restore the log that belongs to it, or rebuild the state"
-    )]
+    #[error("the log is not the one that the stored state was made from: event {0:?} has another id; restore the log that belongs to it")]
     OtherLog(Offset),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -67,19 +65,17 @@ impl Projector {
         let mut lane = Lane::new(self.rules.clone(), &*self.store).await?;
         self.outcomes.park(lane.parked());
         let mut tail = self.resume(partition, progress).await?;
-        loop {
-            let records = tokio::select! {
-                records = tail.next(BATCH_RECORDS_MAX) => records?,
-                () = progress.closed() => return Ok(()),
-            };
+        while let Some(records) = self.next(&mut *tail, progress).await? {
             let mut judged = self.judge(&mut lane, &records, progress).await?;
             loop {
                 let Some(projected) = judged else { return Ok(()) };
-                // Where there is a backlog, the next batch is judged while this one is applied.
+                // Where there is a backlog, the next batch is judged while this one is applied. What can't be read is tried again later.
                 let is_large = projected.outcomes.len() >= AHEAD_EVENTS_MIN;
-                let ahead = if is_large { tail.next(BATCH_RECORDS_MAX).now_or_never().transpose()? } else { None };
+                let ahead = if is_large { tail.next(BATCH_RECORDS_MAX).now_or_never().and_then(Result::ok) } else { None };
                 let Some(records) = ahead else {
-                    self.apply(projected, progress).await?;
+                    if !self.apply(projected, progress).await? {
+                        return Ok(());
+                    }
                     break;
                 };
                 let (projector, told) = (self.clone(), progress.clone());
@@ -87,9 +83,29 @@ impl Projector {
                     let judged = projector.judge(&mut lane, &records, &told).await;
                     (lane, judged)
                 });
-                self.apply(projected, progress).await?;
-                let (back, next) = judging.await.map_err(|error| StoreError::Unknown(format!("judging a batch ended: {error}")))?;
+                if !self.apply(projected, progress).await? {
+                    return Ok(());
+                }
+                let (back, next) = judging.await.map_err(|error| StoreError::Corrupt(format!("judging a batch ended: {error}")))?;
                 (lane, judged) = (back, next?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next records; none if nobody wants them any more.
+    async fn next(&self, tail: &mut dyn Tail, progress: &watch::Sender<Progress>) -> Result<Option<Vec<Record>>, StoreError> {
+        let mut patience = Patience::new(progress);
+        loop {
+            let records = tokio::select! {
+                biased;
+                () = progress.closed() => return Ok(None),
+                records = tail.next(BATCH_RECORDS_MAX) => records,
+            };
+            match records {
+                Ok(records) => return Ok(Some(records)),
+                Err(error) if patience.retry_after(&error).await? => {}
+                Err(_) => return Ok(None),
             }
         }
     }
@@ -116,12 +132,13 @@ impl Projector {
         }
     }
 
-    async fn apply(&self, projected: Projected, progress: &watch::Sender<Progress>) -> Result<(), StoreError> {
+    /// False if nobody wants it any more: it is not applied, and so nothing after it may be.
+    async fn apply(&self, projected: Projected, progress: &watch::Sender<Progress>) -> Result<bool, StoreError> {
         let mut patience = Patience::new(progress);
         // The same batch again is harmless, so whatever part of a failed one was written does not matter.
         while let Err(error) = self.store.apply(&projected.batch).await {
             if !patience.retry_after(&error).await? {
-                return Ok(());
+                return Ok(false);
             }
         }
         if let Some((_, checkpoint)) = projected.batch.checkpoint {
@@ -130,7 +147,7 @@ impl Projector {
             });
         }
         self.tell(projected.outcomes).await;
-        Ok(())
+        Ok(true)
     }
 
     /// Begins where the checkpoint stands, after making sure that the log there is the one that the state came from.
@@ -192,7 +209,7 @@ impl Patience<'_> {
         if !matches!(error, StoreError::Unavailable(_) | StoreError::Unknown(_)) {
             return Err(error.clone());
         }
-        warn!(%error, "the message store is away; projection waits");
+        warn!(%error, "the log or the message store is away; projection waits");
         self.progress.send_modify(|progress| progress.trouble = Some(error.to_string()));
         tokio::select! {
             () = tokio::time::sleep(self.wait) => {

@@ -1,14 +1,17 @@
 //! `dunlin serve`
 
-use std::{net::SocketAddr, process::ExitCode, sync::Arc};
+use std::{future::IntoFuture as _, net::SocketAddr, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
 use dunlin::engine::EngineOptions;
-use tokio::net::TcpListener;
-use tracing::info;
+use tokio::{net::TcpListener, sync::watch};
+use tracing::{info, warn};
 
 use super::{Data, caught_up, runtime};
+
+/// How long requests may go on after a signal to stop.
+const REQUESTS_END_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Args)]
 pub struct Serve {
@@ -25,18 +28,43 @@ impl Serve {
             let listener = TcpListener::bind(self.listen).await.with_context(|| format!("failed to listen on {}", self.listen))?;
             let engine = Arc::new(self.data.open(EngineOptions::default())?);
             caught_up(&engine).await?;
-            let (outcomes, store) = (Arc::clone(&engine.app.outcomes), Arc::clone(&engine.app.store));
-            let sweeping = tokio::spawn(async move { outcomes.sweep(&*store).await });
             println!("dunlin serves {} on http://{}/healthz", self.data.data.display(), listener.local_addr()?);
             let troubles = Arc::clone(&engine);
             let router = dunlin_api::router(Arc::new(move || troubles.troubles()));
-            axum::serve(listener, router).with_graceful_shutdown(stopped()).await.context("failed to serve")?;
+            serve(listener, router).await?;
             info!("stopping");
-            sweeping.abort();
-            let engine = Arc::into_inner(engine).context("a request still holds the engine")?;
-            tokio::task::spawn_blocking(move || engine.close()).await?.context("failed to flush")?;
+            // Whatever request still holds the engine, everything is put into files; then the process ends.
+            tokio::task::spawn_blocking(move || match Arc::try_unwrap(engine) {
+                Ok(engine) => engine.close(),
+                Err(engine) => engine.folder.flush(),
+            })
+            .await?
+            .context("failed to flush")?;
             Ok(ExitCode::SUCCESS)
         })
+    }
+}
+
+/// Until a signal; then requests have a while to end.
+async fn serve(listener: TcpListener, router: axum::Router) -> anyhow::Result<()> {
+    let (stop, mut stopping) = watch::channel(false);
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
+        stopped().await;
+        // Whoever waits for it may be gone already.
+        let _ = stop.send(true);
+    });
+    let late = async {
+        // An error means that serving has ended by itself.
+        if stopping.wait_for(|stop| *stop).await.is_ok() {
+            tokio::time::sleep(REQUESTS_END_MAX).await;
+        }
+    };
+    tokio::select! {
+        served = serving.into_future() => served.context("failed to serve"),
+        () = late => {
+            warn!("requests did not end in time; they are cut off");
+            Ok(())
+        }
     }
 }
 

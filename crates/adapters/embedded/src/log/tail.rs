@@ -95,7 +95,12 @@ impl Tail {
         let mut records = Vec::new();
         let mut bytes = 0;
         while self.next < durable.position && (records.is_empty() || (records.len() < limit.records && bytes < limit.payload_bytes)) {
-            let record = self.cursor(durable)?.read(salt, durable)?;
+            let record = match self.cursor(durable).and_then(|cursor| cursor.read(salt, durable)) {
+                Ok(record) => record,
+                Err(error) if records.is_empty() => return Err(error),
+                // What was read is not lost; the error is found again by the next call.
+                Err(_) => break,
+            };
             if record.position < self.next {
                 continue; // still seeking the place in the segment
             }
