@@ -14,8 +14,9 @@ use std::{
     time::Duration,
 };
 
+use dunlin_app::{AppError, Destination};
 use dunlin_model::{Outcome, UserId, VisibilityChange};
-use support::{add_users, assert_right, digest_of_replay, direct, everything, open, send, user};
+use support::{add_users, assert_right, digest_of_replay, direct, everything, open, send, text_to, user};
 
 const SENDERS: usize = 24;
 const ROUNDS: u64 = 30;
@@ -24,6 +25,11 @@ const REPLAY_EVERY: u64 = 10;
 
 const CHILD_DIR: &str = "DUNLIN_CRASH_DIR";
 const CHILD_NEXT: &str = "DUNLIN_CRASH_NEXT";
+const CHILD_LOAD: &str = "DUNLIN_CRASH_LOAD";
+
+/// What the killed process was doing, in turns: everyone waits for each outcome and does this and that; nobody waits, so that the projector
+/// falls behind and judges ahead; one sender is alone, and writes the log by itself.
+const LOADS: [&str; 3] = ["talk", "flood", "alone"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_9_under_load_loses_and_doubles_nothing() {
@@ -35,7 +41,8 @@ async fn kill_9_under_load_loses_and_doubles_nothing() {
     add_users(&open(dir.path()).await, &senders()).await;
     let mut acked = vec![0; SENDERS]; // How many messages of each sender were acknowledged.
     for round in 0..rounds {
-        let told = run_and_kill(dir.path(), &acked, random(400));
+        let load = LOADS[usize::try_from(round).unwrap() % LOADS.len()];
+        let told = run_and_kill(dir.path(), &acked, load, random(400));
         for (sender, number) in told {
             acked[sender] = acked[sender].max(number + 1);
         }
@@ -47,7 +54,7 @@ async fn kill_9_under_load_loses_and_doubles_nothing() {
             drop(engine);
             assert_eq!(state, digest_of_replay(dir.path()).await, "the state is what the log says");
         }
-        println!("round {round}: {landed} messages");
+        println!("round {round}, {load}: {landed} messages");
     }
     assert!(acked.iter().sum::<u64>() > rounds, "the load was no load");
 }
@@ -74,12 +81,13 @@ async fn verify(engine: &dunlin::engine::Engine, acked: &[u64]) -> usize {
 }
 
 /// Starts the load in a process of its own and kills it after a while; gives what it had acknowledged by then.
-fn run_and_kill(dir: &Path, next: &[u64], after_ms: u64) -> Vec<(usize, u64)> {
+fn run_and_kill(dir: &Path, next: &[u64], load: &str, after_ms: u64) -> Vec<(usize, u64)> {
     let next: Vec<String> = next.iter().map(u64::to_string).collect();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["load", "--exact", "--nocapture"])
         .env(CHILD_DIR, dir)
         .env(CHILD_NEXT, next.join(","))
+        .env(CHILD_LOAD, load)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -114,24 +122,43 @@ fn run_and_kill(dir: &Path, next: &[u64], after_ms: u64) -> Vec<(usize, u64)> {
 async fn load() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
     let next: Vec<u64> = std::env::var(CHILD_NEXT).unwrap().split(',').map(|number| number.parse().unwrap()).collect();
+    let load = std::env::var(CHILD_LOAD).unwrap();
+    let (flood, count) = (load == "flood", if load == "alone" { 1 } else { SENDERS });
     let engine = open(&PathBuf::from(dir)).await;
     let senders = senders();
     let mut tasks = Vec::new();
-    for (number, next) in next.into_iter().enumerate() {
+    for (number, next) in next.into_iter().enumerate().take(count) {
         let (app, sender, to) = (engine.app.clone(), senders[number].clone(), partner(&senders, number));
         tasks.push(tokio::spawn(async move {
             // The first may be in the log already, from before the kill: then this is a retry.
             for message in next.. {
                 let text = "x".repeat(usize::try_from(message * 37 % 700).unwrap() + 1);
+                if flood {
+                    send_soon(&app, &sender, &to, &message.to_string(), &text).await;
+                    acked(number, message);
+                    continue;
+                }
                 let outcome = send(&app, &sender, &to, &message.to_string(), &text).await;
                 let (Outcome::Accepted(accepted) | Outcome::Duplicate(accepted)) = outcome else { panic!("{outcome:?}") };
-                std::io::stdout().lock().write_all(format!("acked {number} {message}\n").as_bytes()).unwrap();
+                acked(number, message);
                 bustle(&app, &sender, &to, message, accepted.seq).await;
             }
         }));
     }
     for task in tasks {
         task.await.unwrap();
+    }
+}
+
+fn acked(sender: usize, message: u64) {
+    std::io::stdout().lock().write_all(format!("acked {sender} {message}\n").as_bytes()).unwrap();
+}
+
+/// Until it is in the log.
+async fn send_soon(app: &dunlin_app::App, sender: &UserId, to: &UserId, client_id: &str, text: &str) {
+    while let Err(error) = app.send_soon(text_to(Destination::User(to.clone()), sender, client_id, text)).await {
+        assert!(matches!(error, AppError::Busy), "send failed: {error}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
