@@ -90,7 +90,7 @@ pub enum OpenError {
     Format { path: PathBuf, found: String },
     #[error("{} holds files but no FORMAT: not a data folder of dunlin, or its FORMAT was deleted; choose an empty or a new folder", .0.display())]
     NotOurs(PathBuf),
-    #[error("{} is gone, but there is a state that was made from it: restore the log; do not start without it", .0.display())]
+    #[error("{} is gone, but what belongs to it is there: restore the log; do not start without it", .0.display())]
     NoLog(PathBuf),
     #[error("the state in {} has applied {applied} events, the log holds {durable}: the log was cut or replaced; restore the log that belongs to this state", path.display())]
     StateAhead { path: PathBuf, applied: u64, durable: u64 },
@@ -106,8 +106,8 @@ pub enum OpenError {
     State(#[from] TreeError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("failed to open {}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    #[error("failed to open {}: {cause}", path.display())]
+    Io { path: PathBuf, cause: io::Error },
 }
 
 impl OpenError {
@@ -128,7 +128,10 @@ impl OpenError {
 impl Folder {
     /// Opens a data folder, or makes one of an empty or absent folder. Blocks.
     pub fn open(path: &Path, options: &Options) -> Result<Folder, OpenError> {
-        let failed = |source| OpenError::Io { path: path.to_owned(), source };
+        let failed = |cause| OpenError::Io { path: path.to_owned(), cause };
+        if path.is_file() {
+            return Err(failed(io::Error::other("it is a file, not a folder")));
+        }
         fs::create_dir_all(path).map_err(failed)?;
         let lock = lock(path)?;
         check_format(path)?;
@@ -165,7 +168,7 @@ impl Folder {
 
     /// Puts the state aside so that the next opening makes it anew from the log; refused if the log no longer has everything.
     pub fn set_state_aside(path: &Path, options: &Options) -> Result<(), OpenError> {
-        let failed = |source| OpenError::Io { path: path.to_owned(), source };
+        let failed = |cause| OpenError::Io { path: path.to_owned(), cause };
         if !path.join("FORMAT").exists() {
             return Err(OpenError::NotOurs(path.to_owned()));
         }
@@ -190,7 +193,7 @@ impl Folder {
     pub fn drop_state_aside(&self) -> Result<(), OpenError> {
         let aside = self.path.join(STATE_ASIDE);
         match fs::remove_dir_all(&aside) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(OpenError::Io { path: aside, source }),
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(OpenError::Io { path: aside, cause }),
             _ => Ok(()),
         }
     }
@@ -230,7 +233,7 @@ impl Folder {
 }
 
 fn lock(path: &Path) -> Result<File, OpenError> {
-    let failed = |source| OpenError::Io { path: path.join("LOCK"), source };
+    let failed = |cause| OpenError::Io { path: path.join("LOCK"), cause };
     let file = File::options().create(true).truncate(false).write(true).open(path.join("LOCK")).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -242,7 +245,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 /// A new folder gets our mark before anything else; any other mark is not ours to touch.
 fn check_format(path: &Path) -> Result<(), OpenError> {
     let file = path.join("FORMAT");
-    let failed = |source| OpenError::Io { path: file.clone(), source };
+    let failed = |cause| OpenError::Io { path: file.clone(), cause };
     match fs::read(&file) {
         Ok(found) if found == FORMAT.as_bytes() => Ok(()),
         Ok(found) => Err(OpenError::Format { path: file, found: String::from_utf8_lossy(&found[..found.len().min(40)]).into_owned() }),

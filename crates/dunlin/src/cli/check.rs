@@ -23,7 +23,7 @@ impl Check {
         runtime()?.block_on(async {
             let engine = match Engine::open(&self.data.data, options) {
                 Err(error) if error.is_damage() => return Ok(wrong(&error)),
-                engine => engine.with_context(|| format!("failed to open {}", self.data.data.display()))?,
+                engine => engine?,
             };
             // What is out of reach for a while is waited for; what ends the replay is damage.
             if let Err(error) = caught_up(&engine).await {

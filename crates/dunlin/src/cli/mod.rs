@@ -65,7 +65,7 @@ impl Data {
     }
 
     fn open(&self, options: EngineOptions) -> anyhow::Result<Engine> {
-        Engine::open(&self.data, options).with_context(|| format!("failed to open {}", self.data.display()))
+        Ok(Engine::open(&self.data, options)?)
     }
 }
 
