@@ -190,3 +190,16 @@ fn a_valid_record_in_the_wrong_place_is_damage() {
     let (log, _) = open(dir.path());
     names(read(&log, 4).expect_err("found when it is read"), 4);
 }
+
+#[test]
+fn what_was_read_before_the_damage_is_returned_first() {
+    let dir = tempfile::tempdir().unwrap();
+    write_groups(dir.path());
+    let (log, _) = Log::open(dir.path(), small()).unwrap();
+    change(&segment::path_of(dir.path(), 4), |bytes| bytes[offset_of(1, TEXTS[0])] ^= 1);
+    let mut tail = log.tail(0).unwrap();
+    assert_eq!(texts(&tail.try_next(ALL).unwrap()), TEXTS[..5], "not dropped with the error");
+    for _ in 0..2 {
+        assert!(matches!(tail.try_next(ALL), Err(LogError::Corrupt { .. })));
+    }
+}

@@ -42,7 +42,10 @@ async fn append(log: &Log, payloads: impl IntoIterator<Item = impl AsRef<str>>) 
 
 /// All payloads from a position on; their positions follow one another.
 fn read(log: &Log, from: u64) -> Result<Vec<String>, LogError> {
-    let records = log.tail(from)?.try_next(ALL)?;
+    let (mut tail, mut records) = (log.tail(from)?, Vec::new());
+    while from + (records.len() as u64) < log.durable() {
+        records.extend(tail.try_next(ALL)?);
+    }
     assert!(records.iter().zip(from..).all(|(record, position)| record.position == position));
     Ok(texts(&records))
 }
