@@ -23,7 +23,7 @@ impl Default for KnownConversations {
 impl KnownConversations {
     pub(crate) fn learn(&self, conversation: ConversationId, head: &Head) {
         match head.kind {
-            Kind::Direct(_) => {}
+            Kind::Direct(_) => {} // A kind whose members change is not to be remembered.
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.insert(conversation, head.kind.clone());

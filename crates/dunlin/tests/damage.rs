@@ -7,6 +7,7 @@ mod support;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use dunlin::engine::Engine;
@@ -212,4 +213,7 @@ async fn the_log_of_another_folder_is_noticed() {
     let engine = Engine::open(mine.path(), options()).unwrap();
     let trouble = engine.caught_up(|_, _| {}).await.unwrap_err();
     assert!(trouble.contains("not the one"), "{trouble}");
+    drop(engine);
+    let check = Command::new(env!("CARGO_BIN_EXE_dunlin")).args(["check", "--data"]).arg(mine.path()).output().unwrap();
+    assert_eq!(check.status.code(), Some(1), "it is wrong, not unknown: {}", String::from_utf8_lossy(&check.stderr));
 }

@@ -254,3 +254,20 @@ pub enum Happening {
     #[n(12)]
     Rejected,
 }
+
+#[cfg(test)]
+mod tests {
+    use data_encoding::HEXLOWER;
+
+    use super::*;
+    use crate::Pair;
+
+    #[test]
+    fn the_hash_of_a_dedup_key_is_what_it_always_was() {
+        let user = |name| UserId::parse(name).unwrap();
+        let conversation = ConversationId::direct(&Pair::new(user("alice"), user("bob")));
+        let hash = |sender| DedupKey { conversation, sender, client_id: ClientId::parse("c1").unwrap() }.hash();
+        assert_eq!(HEXLOWER.encode(&hash(Some(user("alice")))), "b55c068deabe965c6b819bc01f883b87");
+        assert_eq!(HEXLOWER.encode(&hash(None)), "670b271c577550f76d9b636ff82dee53");
+    }
+}

@@ -26,7 +26,9 @@ fn run_flusher(shared: &Shared) {
     // One that is sealed in between may go with them; it is counted the next time.
     while let Some(sealed) = shared.next(Work::take_flush) {
         let Some((count, applied)) = sealed else {
-            free_retired(shared);
+            if free_retired(shared).is_err() {
+                return;
+            }
             continue;
         };
         match flush(shared) {
@@ -60,18 +62,20 @@ fn run_flusher(shared: &Shared) {
     }
 }
 
-/// The engine gives up old versions, with their memtables, only when it makes a new one. That can be a whole memtable later.
-fn free_retired(shared: &Shared) {
+/// The engine gives up old versions, with their memtables, only when it makes a new one. That can be a whole memtable later. `Err`: it is broken.
+fn free_retired(shared: &Shared) -> Result<(), TreeError> {
     let watermark = watermark(shared);
     let given_up = guarded(&shared.dir, || shared.tree.get_version_history_lock().maintenance(&shared.dir, watermark));
     if let Err(failure) = given_up {
-        // It is tried again with the next batch, unless the engine is broken.
         warn!(%failure, "failed to give up old versions of the state");
         if matches!(failure, TreeError::Broken(_)) {
-            shared.fail(failure, |work| &mut work.flush_failure);
+            shared.fail(failure.clone(), |work| &mut work.flush_failure);
+            return Err(failure);
         }
+        // It is tried again with the next batch.
     }
     shared.free_memtables();
+    Ok(())
 }
 
 /// Flushes what is sealed; says how many runs level 0 has then.
