@@ -110,9 +110,9 @@ async fn measure(args: &EngineBench) -> Result<Report> {
     let setup = setup::prepare(&engine.app, &bench.people, &mut bench.ledger, &bench.progress).await?;
     let acked = bench.closed(&engine.app, Pace::WhenAcked).await?;
     let visible = bench.closed(&engine.app, Pace::WhenVisible).await?;
-    let paced = bench.paced(&engine.app).await?;
+    let paced = bench.paced(&engine).await?;
     bench.fill(&engine.app, messages).await?;
-    let reads = bench.reads(&engine.app).await?;
+    let reads = bench.reads(&engine).await?;
     engine.close().context("failed to flush")?;
 
     let messages = bench.ledger.acked();

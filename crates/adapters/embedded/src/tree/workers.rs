@@ -11,13 +11,22 @@ use super::Shared;
 use super::error::{TreeError, guarded};
 use super::work::{RETRY_CORRUPT, RETRY_FIRST, Work};
 
+/// Both threads give way to those whom someone waits for: on a busy machine the log's writer would otherwise wait for a whole time slice of theirs.
+/// Flushing less so, since appliers wait for it in turn.
+const FLUSH_NICE: i32 = 5;
+const COMPACT_NICE: i32 = 10;
+
 pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<Vec<JoinHandle<()>>> {
-    let spawn = |name: &str, run: fn(&Shared)| {
+    let spawn = |name: &str, nice: i32, run: fn(&Shared)| {
         let shared = Arc::clone(shared);
-        thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared))
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // On Linux this is the calling thread alone. Where it is not allowed, the thread is merely less polite.
+            let _ = rustix::process::setpriority_process(None, nice);
+            run(&shared);
+        })
     };
-    let flusher = spawn("state-flush", run_flusher)?;
-    spawn("state-compact", run_compactor).map(|compactor| vec![flusher, compactor]).inspect_err(|_| shared.stop())
+    let flusher = spawn("state-flush", FLUSH_NICE, run_flusher)?;
+    spawn("state-compact", COMPACT_NICE, run_compactor).map(|compactor| vec![flusher, compactor]).inspect_err(|_| shared.stop())
 }
 
 fn run_flusher(shared: &Shared) {
