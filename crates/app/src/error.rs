@@ -26,6 +26,14 @@ pub enum AppError {
     /// Nothing was done; come back in a moment.
     #[error("too many events wait to be projected")]
     Busy,
+    /// Nothing was read: what the caller wants to see is not projected yet.
+    #[error("the state is not that far yet")]
+    NotYet,
+    #[error("the token was revoked")]
+    TokenRevoked,
+    /// Unknown, revoked, or with another secret.
+    #[error("there is no such server key")]
+    NoServerKey,
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -2,6 +2,7 @@
 //!
 //! A write use case checks what it can for a quick answer, appends one event and waits a little for its outcome. The projector decides.
 
+mod answers;
 mod blocks;
 pub mod check;
 mod conversation;
@@ -9,6 +10,7 @@ mod cursor;
 mod error;
 mod feed;
 mod history;
+mod identity;
 mod inbox;
 mod known;
 mod mark;
@@ -22,6 +24,7 @@ mod send;
 mod send_status;
 mod submit;
 mod unread;
+mod users;
 mod visibility;
 
 use std::sync::Arc;
@@ -34,6 +37,7 @@ pub use conversation::{ConversationView, LastMessage, MemberView};
 pub use error::AppError;
 pub use feed::FeedPage;
 pub use history::{HistoryPage, HistoryQuery, MessageView, ReactionView, Status};
+pub use identity::Identities;
 pub use inbox::{InboxPage, InboxQuery};
 pub use known::KnownConversations;
 pub use outcomes::{Outcomes, UNPROJECTED_MAX};
@@ -42,7 +46,7 @@ pub use receipts::Receipts;
 pub use send::{Destination, SendMessage};
 pub use send_status::{SendToken, outcome_of};
 pub use submit::{Changed, Sent, Submitted};
-pub use unread::UnreadTotals;
+pub use unread::{Unread, UnreadTotals};
 
 /// The most rows that any page has.
 pub const PAGE_MAX: usize = 200;
@@ -58,6 +62,7 @@ pub struct App {
     pub ids: Arc<dyn IdGen>,
     pub outcomes: Arc<Outcomes>,
     pub known: Arc<KnownConversations>,
+    pub identities: Arc<Identities>,
     pub node: NodeId,
     /// Users who may post anywhere, with the type `robot`.
     pub robots: Arc<[UserId]>,

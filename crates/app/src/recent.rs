@@ -14,14 +14,14 @@ pub(crate) struct Recent<K, V> {
     max: usize,
 }
 
-impl<K: Hash + Eq + Copy, V> Recent<K, V> {
+impl<K: Hash + Eq + Clone, V> Recent<K, V> {
     pub(crate) fn new(max: usize) -> Recent<K, V> {
         Recent { young: HashMap::default(), old: HashMap::default(), max }
     }
 
     /// Moves what is found to the young generation, so that it stays until the next but one `age`.
     pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
-        match self.young.entry(*key) {
+        match self.young.entry(key.clone()) {
             Entry::Occupied(place) => Some(place.into_mut()),
             Entry::Vacant(place) => self.old.remove(key).map(|value| place.insert(value)),
         }

@@ -1,8 +1,8 @@
 //! Sends a message. Checked here for a quick answer; the projector decides.
 
 use dunlin_model::{
-    Accepted, Body, ClientId, Content, ContentHash, ConversationId, DedupKey, DedupRow, Message, MessageType, Opening, Outcome, Pair,
-    Rejection, Seq, UserId,
+    Accepted, Body, ClientId, Content, ContentHash, ConversationId, DedupKey, DedupRow, Message, MessageType, Metadata, Opening, Outcome,
+    Pair, Rejection, Seq, UserId,
 };
 use tracing::debug;
 
@@ -17,6 +17,7 @@ pub struct SendMessage {
     pub message_type: MessageType,
     pub content: Content,
     pub reply_to: Option<Seq>,
+    pub metadata: Option<Metadata>,
 }
 
 #[derive(Clone, Debug)]
@@ -56,12 +57,12 @@ impl App {
 
     async fn compose(&self, request: SendMessage) -> Result<Message, AppError> {
         self.check_type(&request)?;
-        let SendMessage { sender, to, client_id, message_type, content, reply_to } = request;
+        let SendMessage { sender, to, client_id, message_type, content, reply_to, metadata } = request;
         let (conversation, opening) = match to {
             Destination::User(to) => self.address(sender.as_ref(), to).await?,
             Destination::Conversation(conversation) => (self.existing(sender.as_ref(), conversation).await?, None),
         };
-        Ok(Message { conversation, opening, client_id, message_type, content, reply_to })
+        Ok(Message { conversation, opening, client_id, message_type, content, reply_to, metadata })
     }
 
     /// The quick way to recognise a retry. Forgetting is harmless: the projector decides.

@@ -1,11 +1,19 @@
 //! What became of an event, from the stores alone.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    str::FromStr,
+    time::{Duration, Instant},
+};
 
 use dunlin_model::{Accepted, ConversationId, Outcome, Seq, UserId};
 use dunlin_ports::{MessageStore, StoreError};
 
 use crate::{App, AppError};
+
+/// How long a read waits for what it must see.
+const AT_LEAST_WAIT: Duration = Duration::from_secs(2);
+const AT_LEAST_LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Names an appended event: where to ask for its outcome, and what a read can wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +43,8 @@ impl FromStr for SendToken {
 pub async fn outcome_of(store: &dyn MessageStore, conversation: ConversationId, seq: Seq) -> Result<Option<Outcome>, StoreError> {
     // The head first: once it has passed the event, everything that the event wrote is there.
     let head = store.head(conversation).await?;
-    if let Some(outcome) = store.outcome(conversation, seq).await? {
-        return Ok(Some(outcome));
+    if let Some(row) = store.outcome(conversation, seq).await? {
+        return Ok(Some(row.outcome));
     }
     if let Some(row) = store.message(conversation, seq).await? {
         return Ok(Some(Outcome::Accepted(Accepted { seq, n: row.n, created_at: row.created_at })));
@@ -45,13 +53,37 @@ pub async fn outcome_of(store: &dyn MessageStore, conversation: ConversationId, 
 }
 
 impl App {
-    /// What became of a send, for a member of its conversation or for whoever was refused one.
+    /// What became of a send; `None` while that is not known. Who refused events were sent by is told nobody else.
     pub async fn send_status(&self, caller: &UserId, token: SendToken) -> Result<Option<Outcome>, AppError> {
-        let member = self.store.head(token.conversation).await?.is_some_and(|head| head.is_member(caller));
-        match outcome_of(&*self.store, token.conversation, token.seq).await? {
-            Some(outcome @ Outcome::Rejected(_)) => Ok(Some(outcome)),
-            outcome if member => Ok(outcome),
-            _ => Err(AppError::NoConversation),
+        let SendToken { conversation, seq } = token;
+        // Before the rows: what is projected by now has written its own.
+        let projected = self.is_projected(token).await?;
+        if let Some(row) = self.store.outcome(conversation, seq).await? {
+            return if row.actor.as_ref() == Some(caller) { Ok(Some(row.outcome)) } else { Err(AppError::NoConversation) };
         }
+        match self.store.head(conversation).await? {
+            Some(head) if head.is_member(caller) => Ok(outcome_of(&*self.store, conversation, seq).await?),
+            _ if projected => Err(AppError::NoConversation),
+            // As yet there may be no conversation to be a member of.
+            _ => Ok(None),
+        }
+    }
+
+    /// Waits for a read to be able to see what an earlier write did.
+    pub async fn at_least(&self, token: SendToken) -> Result<(), AppError> {
+        let until = Instant::now() + AT_LEAST_WAIT;
+        while outcome_of(&*self.store, token.conversation, token.seq).await?.is_none() && !self.is_projected(token).await? {
+            if Instant::now() >= until {
+                return Err(AppError::NotYet);
+            }
+            tokio::time::sleep(AT_LEAST_LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    async fn is_projected(&self, token: SendToken) -> Result<bool, AppError> {
+        let partition = token.conversation.log_key().partition(self.log.partitions());
+        let checkpoint = self.store.checkpoint(partition).await?;
+        Ok(checkpoint.is_some_and(|checkpoint| checkpoint.offset >= token.seq.offset()))
     }
 }

@@ -92,6 +92,7 @@ impl People {
             message_type: MessageType::text(),
             content: Content::text(self.text(tag))?,
             reply_to: None,
+            metadata: None,
         })
     }
 

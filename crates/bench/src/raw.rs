@@ -64,6 +64,7 @@ fn event(people: &People, tag: Tag) -> Result<Event> {
         message_type: MessageType::text(),
         content: sent.content,
         reply_to: None,
+        metadata: None,
     });
     let mut id = [0; 16];
     id[..8].copy_from_slice(&tag.noise().to_be_bytes());

@@ -1,6 +1,6 @@
 //! Cases of the directory.
 
-use dunlin_model::{Field, Millis, Name, Scope, SecretHash, ServerKey, User, UserChange, UserId};
+use dunlin_model::{Field, Metadata, Millis, Name, Scope, SecretHash, ServerKey, User, UserChange, UserId};
 use dunlin_ports::{Directory, StoreError};
 
 use crate::ids;
@@ -8,7 +8,10 @@ use crate::ids;
 pub async fn a_new_user_reads_back(directory: &dyn Directory) {
     let id = ids::user();
     let upserted = upsert(directory, &id, set("Ann"), 7).await;
-    assert_eq!(upserted, User { id: id.clone(), display_name: Some(name("Ann")), created_at: Millis(7), updated_at: Millis(7) });
+    assert_eq!(
+        upserted,
+        User { id: id.clone(), display_name: Some(name("Ann")), metadata: None, created_at: Millis(7), updated_at: Millis(7) }
+    );
     assert_eq!(user(directory, &id).await, Some(upserted));
 }
 
@@ -46,8 +49,20 @@ pub async fn a_name_is_set_kept_and_cleared(directory: &dyn Directory) {
     upsert(directory, &id, UserChange::default(), 1).await;
     assert_eq!(upsert(directory, &id, set("Ann"), 2).await.display_name, Some(name("Ann")));
     assert_eq!(upsert(directory, &id, UserChange::default(), 3).await.display_name, Some(name("Ann")));
-    assert_eq!(upsert(directory, &id, UserChange { display_name: Field::Clear }, 4).await.display_name, None);
+    assert_eq!(upsert(directory, &id, UserChange { display_name: Field::Clear, ..UserChange::default() }, 4).await.display_name, None);
     assert_eq!(user(directory, &id).await.expect("the user stays").display_name, None);
+}
+
+pub async fn metadata_is_set_kept_and_cleared(directory: &dyn Directory) {
+    let id = ids::user();
+    let metadata = Metadata::parse([("plan", "gold"), ("名", "前 ' \" \\")]).expect("valid metadata");
+    let set = UserChange { metadata: metadata.clone().map_or(Field::Keep, Field::Set), ..UserChange::default() };
+    assert_eq!(upsert(directory, &id, set, 1).await.metadata, metadata);
+    assert_eq!(upsert(directory, &id, UserChange::default(), 2).await.updated_at, Millis(1), "kept");
+    assert_eq!(user(directory, &id).await.expect("the user stays").metadata, metadata);
+    let cleared = upsert(directory, &id, UserChange { metadata: Field::Clear, ..UserChange::default() }, 3).await;
+    assert_eq!((cleared.metadata.clone(), cleared.updated_at), (None, Millis(3)));
+    assert_eq!(user(directory, &id).await, Some(cleared));
 }
 
 pub async fn a_change_moves_updated_at_and_nothing_else_does(directory: &dyn Directory) {
@@ -64,7 +79,10 @@ pub async fn updated_at_never_goes_backwards(directory: &dyn Directory) {
     let id = ids::user();
     upsert(directory, &id, set("Ann"), 10).await;
     let changed = upsert(directory, &id, set("Anna"), 5).await;
-    assert_eq!(changed, User { id: id.clone(), display_name: Some(name("Anna")), created_at: Millis(10), updated_at: Millis(10) });
+    assert_eq!(
+        changed,
+        User { id: id.clone(), display_name: Some(name("Anna")), metadata: None, created_at: Millis(10), updated_at: Millis(10) }
+    );
     assert_eq!(user(directory, &id).await, Some(changed));
 }
 
@@ -209,7 +227,7 @@ fn name(text: &str) -> Name {
 }
 
 fn set(display_name: &str) -> UserChange {
-    UserChange { display_name: Field::Set(name(display_name)) }
+    UserChange { display_name: Field::Set(name(display_name)), ..UserChange::default() }
 }
 
 async fn upsert(directory: &dyn Directory, id: &UserId, change: UserChange, at: u64) -> User {

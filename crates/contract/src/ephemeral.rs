@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dunlin_model::{ContentHash, DedupKey, DedupRow, Millis, N};
-use dunlin_ports::Ephemeral;
+use dunlin_ports::{AnswerKey, Ephemeral};
 
 use crate::ids;
 
@@ -55,6 +55,24 @@ pub async fn remembering_again_starts_the_time_again(ephemeral: &dyn Ephemeral) 
     remember(ephemeral, &key, later, LONG_MS).await;
     tokio::time::sleep(Duration::from_millis(3 * SHORT_MS)).await;
     assert_eq!(recall(ephemeral, &key).await, Some(later));
+}
+
+pub async fn an_answer_is_recalled_under_its_key_only(ephemeral: &dyn Ephemeral) {
+    let (key, other) = (AnswerKey(ids::bits128()), AnswerKey(ids::bits128()));
+    let recall = |key| async move { ephemeral.recall_answer(key).await.expect("recall") };
+    assert_eq!(recall(key).await, None);
+    ephemeral.remember_answer(key, "first".into(), LONG_MS).await.expect("remember");
+    assert_eq!(recall(key).await.as_deref(), Some(&b"first"[..]));
+    assert_eq!(recall(other).await, None);
+    ephemeral.remember_answer(key, "second \0".into(), LONG_MS).await.expect("remember");
+    assert_eq!(recall(key).await.as_deref(), Some(&b"second \0"[..]), "the later one stands");
+}
+
+pub async fn an_answer_is_forgotten_after_its_time(ephemeral: &dyn Ephemeral) {
+    let key = AnswerKey(ids::bits128());
+    ephemeral.remember_answer(key, "answer".into(), SHORT_MS).await.expect("remember");
+    tokio::time::sleep(Duration::from_millis(3 * SHORT_MS)).await;
+    assert_eq!(ephemeral.recall_answer(key).await.expect("recall"), None);
 }
 
 fn fresh_key() -> DedupKey {

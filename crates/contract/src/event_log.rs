@@ -18,6 +18,7 @@ fn event(pair: &Pair, text: &str) -> Event {
         message_type: MessageType::text(),
         content: Content::text(text).unwrap(),
         reply_to: None,
+        metadata: None,
     });
     Event { id: ids::event_id(), key: pair.log_key(), rules: RULES, origin: None, actor: pair.users().next().cloned(), body }
 }

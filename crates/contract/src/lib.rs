@@ -66,6 +66,7 @@ contract! { $
         ids_that_differ_in_case_are_two_users,
         a_name_keeps_every_character,
         a_name_is_set_kept_and_cleared,
+        metadata_is_set_kept_and_cleared,
         a_change_moves_updated_at_and_nothing_else_does,
         updated_at_never_goes_backwards,
         two_upserts_at_once_make_one_user,
@@ -89,6 +90,8 @@ contract! { $
         the_later_row_stands,
         a_send_is_forgotten_after_its_time,
         remembering_again_starts_the_time_again,
+        an_answer_is_recalled_under_its_key_only,
+        an_answer_is_forgotten_after_its_time,
     ]
     session_bus: [
         frames_arrive_in_order_with_their_notices,

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use dunlin_model::{
     BlockRow, Cell, ConversationId, DedupKey, DedupRow, EditRow, Emoji, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark,
-    MemberRow, MessageRow, Millis, N, Outcome, Pair, Partition, ReactionRow, Register, Revision, Seq, Standing, UserId,
+    MemberRow, MessageRow, Millis, N, OutcomeRow, Pair, Partition, ReactionRow, Register, Revision, Seq, Standing, UserId,
 };
 use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, StoreError, Wanted, Write};
 
@@ -48,7 +48,7 @@ pub struct State {
     pub standings: BTreeMap<(UserId, UserId), Standing>,
     pub feed: BTreeMap<(UserId, FeedKey), FeedRow>,
     pub dedup: BTreeMap<(DedupKey, Seq), DedupRow>,
-    pub outcomes: BTreeMap<(ConversationId, Seq), Outcome>,
+    pub outcomes: BTreeMap<(ConversationId, Seq), OutcomeRow>,
     pub parked: BTreeMap<(LogKey, Seq), Bytes>,
     pub checkpoints: BTreeMap<Partition, Checkpoint>,
 }
@@ -100,7 +100,7 @@ impl State {
             Write::Block(row) => self.block(row),
             Write::Feed { user, row } => drop(self.feed.insert((user, row.key), row)),
             Write::Dedup { key, row } => drop(self.dedup.insert((key, row.seq), row)),
-            Write::Outcome { conversation, at, outcome } => drop(self.outcomes.insert((conversation, at), outcome)),
+            Write::Outcome { conversation, at, row } => drop(self.outcomes.insert((conversation, at), row)),
             Write::Parked { key, at, bytes, .. } => drop(self.parked.insert((key, at), bytes)),
         }
     }
@@ -324,7 +324,7 @@ impl MessageStore for ModelStore {
         Ok(first.into_iter().take(limit).collect())
     }
 
-    async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Outcome>, StoreError> {
-        Ok(self.state().outcomes.get(&(conversation, seq)).copied())
+    async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<OutcomeRow>, StoreError> {
+        Ok(self.state().outcomes.get(&(conversation, seq)).cloned())
     }
 }

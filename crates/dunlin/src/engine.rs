@@ -79,6 +79,7 @@ impl Engine {
             ids,
             outcomes,
             known: Arc::default(),
+            identities: Arc::default(),
             node,
             robots: Arc::from([]),
             dedup_window_ms,

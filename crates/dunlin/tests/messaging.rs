@@ -47,7 +47,7 @@ impl World {
     }
 
     async fn unread_of(&self, who: &UserId) -> u64 {
-        self.engine.app.unread(who).await.unwrap().messages
+        self.engine.app.unread(who, 1).await.unwrap().totals.messages
     }
 
     async fn history_of(&self, who: &UserId) -> Vec<Option<Content>> {

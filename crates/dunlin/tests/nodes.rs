@@ -25,6 +25,7 @@ fn node(folder: &Folder, node: NodeId) -> App {
         ids: Arc::new(RandomIds),
         outcomes: Arc::new(Outcomes::new(node, 100)),
         known: Arc::default(),
+        identities: Arc::default(),
         node,
         robots: Arc::from([]),
         dedup_window_ms: Millis::DAY,

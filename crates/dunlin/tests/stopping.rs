@@ -28,6 +28,7 @@ async fn say(folder: &Folder, number: u64) {
         message_type: MessageType::text(),
         content: Content::text("hello").unwrap(),
         reply_to: None,
+        metadata: None,
     };
     let id = EventId(u128::from(number).to_be_bytes());
     let origin = Origin { node: NodeId(1), request: RequestId(number) };

@@ -4,12 +4,13 @@ use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc};
 
 use sha2::{Digest, Sha256};
 
-use crate::{Millis, UserId};
+use crate::{Metadata, Millis, UserId};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     pub id: UserId,
     pub display_name: Option<Name>,
+    pub metadata: Option<Metadata>,
     pub created_at: Millis,
     /// When something about the user last changed. Never goes backwards.
     pub updated_at: Millis,
@@ -19,6 +20,8 @@ pub struct User {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UserChange {
     pub display_name: Field<Name>,
+    /// Replaces all of it.
+    pub metadata: Field<Metadata>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -31,14 +34,16 @@ pub enum Field<T> {
 
 impl User {
     pub fn new(id: UserId, change: UserChange, at: Millis) -> User {
-        User { id, display_name: change.display_name.over(None), created_at: at, updated_at: at }
+        User { id, display_name: change.display_name.over(None), metadata: change.metadata.over(None), created_at: at, updated_at: at }
     }
 
     /// The user after a change. A change that changes nothing leaves `updated_at` too, so that a repeated upsert is no change.
     pub fn changed(&self, change: UserChange, at: Millis) -> User {
         let display_name = change.display_name.over(self.display_name.clone());
-        let updated_at = if display_name == self.display_name { self.updated_at } else { self.updated_at.max(at) };
-        User { id: self.id.clone(), display_name, created_at: self.created_at, updated_at }
+        let metadata = change.metadata.over(self.metadata.clone());
+        let same = display_name == self.display_name && metadata == self.metadata;
+        let updated_at = if same { self.updated_at } else { self.updated_at.max(at) };
+        User { id: self.id.clone(), display_name, metadata, created_at: self.created_at, updated_at }
     }
 }
 
@@ -192,7 +197,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> UserChange {
-        UserChange { display_name: Field::Set(Name::parse(name).unwrap()) }
+        UserChange { display_name: Field::Set(Name::parse(name).unwrap()), ..UserChange::default() }
     }
 
     #[test]
@@ -202,7 +207,7 @@ mod tests {
         assert_eq!(ann.changed(named("Ann"), Millis(9)), ann);
         assert_eq!(ann.changed(named("Anna"), Millis(9)).updated_at, Millis(9));
         assert_eq!(ann.changed(named("Anna"), Millis(3)).updated_at, Millis(5), "a clock that went back");
-        assert_eq!(ann.changed(UserChange { display_name: Field::Clear }, Millis(9)).display_name, None);
+        assert_eq!(ann.changed(UserChange { display_name: Field::Clear, ..UserChange::default() }, Millis(9)).display_name, None);
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::fmt;
 
 use minicbor::{Decode, Encode};
 
-use crate::{ClientId, Content, ContentHash, ConversationId, DecodeError, Emoji, LogKey, Mark, MessageType, Pair, Seq, UserId, codec};
+use crate::{
+    ClientId, Content, ContentHash, ConversationId, DecodeError, Emoji, LogKey, Mark, MessageType, Metadata, Pair, Seq, UserId, codec,
+};
 
 /// An event with its envelope.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,6 +78,8 @@ pub struct Message {
     pub content: Content,
     #[n(5)]
     pub reply_to: Option<Seq>,
+    #[n(6)]
+    pub metadata: Option<Metadata>,
 }
 
 impl Message {
@@ -84,6 +88,9 @@ impl Message {
         let said = (&self.message_type, &self.content, self.reply_to);
         let mut bytes = Vec::with_capacity(self.content.bytes_len() + 128);
         minicbor::encode(said, &mut bytes).expect("writing to memory does not fail");
+        if let Some(metadata) = &self.metadata {
+            minicbor::encode(metadata, &mut bytes).expect("writing to memory does not fail");
+        }
         ContentHash::of(&bytes)
     }
 }
@@ -307,6 +314,7 @@ mod tests {
                 message_type: MessageType::text(),
                 content: text.clone(),
                 reply_to: Some(target),
+                metadata: None,
             }),
             Body::Edit(Edit { conversation, target, content: Content::opaque("a/b", &[1, 2]).unwrap() }),
             Body::Delete(Delete { conversation, target }),

@@ -56,6 +56,7 @@ fn message(revision: Option<Revision>) -> MessageRow {
         bucket: 1,
         revision: revision.map(|value| Cell { at: seq(12), value }),
         client_id: ClientId::parse("c1").unwrap(),
+        metadata: None,
     }
 }
 

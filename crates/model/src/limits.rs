@@ -8,6 +8,9 @@ pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 pub const OPAQUE_BYTES_MAX: usize = 64 * 1024;
 pub const CONTENT_TYPE_BYTES_MAX: usize = 128;
 pub const EMOJI_BYTES_MAX: usize = 32;
+pub const METADATA_ENTRIES_MAX: usize = 32;
+pub const METADATA_NAME_BYTES_MAX: usize = 64;
+pub const METADATA_VALUE_BYTES_MAX: usize = 1024;
 pub const PREVIEW_CHARS_MAX: usize = 140;
 
 /// A bucket (a partition of messages at scale) is cut when it reaches either.

@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{Millis, N, Seq};
+use crate::{Millis, N, Seq, UserId};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum Outcome {
@@ -17,6 +17,15 @@ pub enum Outcome {
     /// Anything else than a message that took effect.
     #[n(3)]
     Done(#[n(0)] Seq),
+}
+
+/// What became of an event, and whose event it was: nobody else is told.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct OutcomeRow {
+    #[n(0)]
+    pub outcome: Outcome,
+    #[n(1)]
+    pub actor: Option<UserId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]

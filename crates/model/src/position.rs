@@ -35,6 +35,11 @@ impl Seq {
         self.0
     }
 
+    /// Where its event stands in its partition.
+    pub fn offset(self) -> Offset {
+        Offset(self.0 & ((1 << OFFSET_BITS) - 1))
+    }
+
     pub fn next(self) -> Seq {
         Seq(self.0 + 1)
     }

@@ -3,7 +3,7 @@
 use minicbor::{Decode, Encode};
 use sha2::{Digest, Sha256};
 
-use crate::{Cell, ClientId, Content, ContentHash, ConversationId, Emoji, MessageType, Millis, N, Seq, UserId};
+use crate::{Cell, ClientId, Content, ContentHash, ConversationId, Emoji, MessageType, Metadata, Millis, N, Seq, UserId};
 
 /// A stored message. What it was sent as never changes; edits and the deletion are in `revision`.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -29,6 +29,9 @@ pub struct MessageRow {
     pub revision: Option<Cell<Revision>>,
     #[n(9)]
     pub client_id: ClientId,
+    /// As it was sent; none once it was deleted for everyone.
+    #[n(10)]
+    pub metadata: Option<Metadata>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -74,6 +77,7 @@ impl MessageRow {
         Cell::merge(&mut self.revision, revision);
         if self.is_deleted() {
             self.content = None;
+            self.metadata = None;
         }
     }
 }

@@ -16,7 +16,7 @@ mod session_bus;
 pub use blob_store::{BLOB_CHUNK_BYTES_MAX, Blob, BlobStore, ByteRange, Chunks, Put};
 pub use clock::Clock;
 pub use directory::Directory;
-pub use ephemeral::Ephemeral;
+pub use ephemeral::{AnswerKey, Ephemeral};
 pub use error::StoreError;
 pub use event_log::{Appended, EventLog, Record, Tail};
 pub use ids::IdGen;

@@ -2,20 +2,25 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use dunlin_model::{DedupKey, DedupRow, Millis};
-use dunlin_ports::{Clock, StoreError};
+use dunlin_ports::{AnswerKey, Clock, StoreError};
 
 /// How many sends are remembered: some 30 MB with ids of usual lengths. Above that, the oldest are forgotten first.
 const SENDS_MAX: usize = 100_000;
 
+/// How many answers are remembered. Those that are worth it are short.
+const ANSWERS_MAX: usize = 10_000;
+
 pub struct Ephemeral {
     clock: Arc<dyn Clock>,
-    sends_max: usize,
-    sends: Mutex<Sends>,
+    sends: Mutex<Memory<DedupKey, DedupRow>>,
+    answers: Mutex<Memory<AnswerKey, Bytes>>,
 }
 
 impl Ephemeral {
@@ -24,61 +29,75 @@ impl Ephemeral {
     }
 
     pub fn with_sends_max(clock: Arc<dyn Clock>, sends_max: usize) -> Ephemeral {
-        Ephemeral { clock, sends_max, sends: Mutex::default() }
-    }
-
-    fn sends(&self) -> std::sync::MutexGuard<'_, Sends> {
-        // What a panic may have left half done is at worst something forgotten.
-        self.sends.lock().unwrap_or_else(PoisonError::into_inner)
+        Ephemeral { clock, sends: Mutex::new(Memory::new(sends_max)), answers: Mutex::new(Memory::new(ANSWERS_MAX)) }
     }
 }
 
 #[async_trait]
 impl dunlin_ports::Ephemeral for Ephemeral {
     async fn remember_send(&self, key: &DedupKey, row: DedupRow, ttl_ms: u64) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let mut sends = self.sends();
-        sends.insert(key, Remembered { row, until: Millis(now.0.saturating_add(ttl_ms)), number: 0 });
-        sends.shrink(self.sends_max, now);
+        lock(&self.sends).insert(key.clone(), row, ttl_ms, self.clock.now());
         Ok(())
     }
 
     async fn recall_send(&self, key: &DedupKey) -> Result<Option<DedupRow>, StoreError> {
-        let now = self.clock.now();
-        Ok(self.sends().by_key.get(key).filter(|send| now < send.until).map(|send| send.row))
+        Ok(lock(&self.sends).get(key, self.clock.now()).copied())
+    }
+
+    async fn remember_answer(&self, key: AnswerKey, answer: Bytes, ttl_ms: u64) -> Result<(), StoreError> {
+        lock(&self.answers).insert(key, answer, ttl_ms, self.clock.now());
+        Ok(())
+    }
+
+    async fn recall_answer(&self, key: AnswerKey) -> Result<Option<Bytes>, StoreError> {
+        Ok(lock(&self.answers).get(&key, self.clock.now()).cloned())
     }
 }
 
-/// Sends by key, and their keys from the oldest to the newest.
-#[derive(Default)]
-struct Sends {
-    by_key: HashMap<DedupKey, Remembered>,
-    by_number: BTreeMap<u64, DedupKey>,
-    last_number: u64,
+/// What a panic may have left half done is at worst something forgotten.
+fn lock<T>(memory: &Mutex<T>) -> MutexGuard<'_, T> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Remembered {
-    row: DedupRow,
+/// Values by key, and their keys from the oldest to the newest.
+struct Memory<K, V> {
+    by_key: HashMap<K, Remembered<V>>,
+    by_number: BTreeMap<u64, K>,
+    last_number: u64,
+    max: usize,
+}
+
+struct Remembered<V> {
+    value: V,
     until: Millis,
     /// Where its key stands in `by_number`.
     number: u64,
 }
 
-impl Sends {
-    fn insert(&mut self, key: &DedupKey, mut send: Remembered) {
+impl<K: Hash + Eq + Clone, V> Memory<K, V> {
+    fn new(max: usize) -> Memory<K, V> {
+        Memory { by_key: HashMap::new(), by_number: BTreeMap::new(), last_number: 0, max }
+    }
+
+    fn get(&self, key: &K, now: Millis) -> Option<&V> {
+        self.by_key.get(key).filter(|remembered| now < remembered.until).map(|remembered| &remembered.value)
+    }
+
+    fn insert(&mut self, key: K, value: V, ttl_ms: u64, now: Millis) {
         self.last_number += 1;
-        send.number = self.last_number;
-        self.by_number.insert(send.number, key.clone());
-        if let Some(before) = self.by_key.insert(key.clone(), send) {
+        let (number, until) = (self.last_number, Millis(now.0.saturating_add(ttl_ms)));
+        self.by_number.insert(number, key.clone());
+        if let Some(before) = self.by_key.insert(key, Remembered { value, until, number }) {
             self.by_number.remove(&before.number);
         }
+        self.shrink(now);
     }
 
     /// Forgets the oldest until all fit. What has had its time goes too, as far as it is the oldest: with one and the same TTL that is all.
-    fn shrink(&mut self, sends_max: usize, now: Millis) {
+    fn shrink(&mut self, now: Millis) {
         while let Some((_, oldest)) = self.by_number.first_key_value() {
-            let is_over = self.by_key.get(oldest).is_none_or(|send| send.until <= now);
-            if self.by_number.len() <= sends_max && !is_over {
+            let is_over = self.by_key.get(oldest).is_none_or(|remembered| remembered.until <= now);
+            if self.by_number.len() <= self.max && !is_over {
                 return;
             }
             self.by_key.remove(oldest);
@@ -115,7 +134,7 @@ mod tests {
     }
 
     fn held(ephemeral: &Ephemeral) -> (usize, usize) {
-        let sends = ephemeral.sends();
+        let sends = lock(&ephemeral.sends);
         (sends.by_key.len(), sends.by_number.len())
     }
 

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// What this version writes, and all that it reads.
-const FORMAT: &str = "dunlin 2\n";
+const FORMAT: &str = "dunlin 3\n";
 
 const STATE: &str = "state";
 const STATE_ASIDE: &str = "state.old";

@@ -117,6 +117,7 @@ mod tests {
             // Large, so that a few fill a segment.
             content: Content::opaque("a/b", &vec![7; 64 * 1024]).unwrap(),
             reply_to: None,
+            metadata: None,
         });
         Event { id: ids::event_id(), key: pair.log_key(), rules: RULES, origin: None, actor: pair.users().next().cloned(), body }
     }
@@ -134,6 +135,7 @@ mod tests {
             bucket: 0,
             revision: None,
             client_id: message.client_id.clone(),
+            metadata: None,
         }
     }
 

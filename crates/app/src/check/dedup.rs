@@ -35,6 +35,7 @@ fn wrong_row(this: Conversation<'_>, message: &MessageRow, found: &DedupRow) -> 
         message_type: message.message_type.clone(),
         content: message.content.clone()?,
         reply_to: message.reply_to,
+        metadata: message.metadata.clone(),
     };
     (sent.content_hash() != found.hash).then(|| "does not say what was sent".into())
 }

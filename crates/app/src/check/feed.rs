@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dunlin_model::{ConversationId, FeedKey, FeedRow, Happening, Head, MessageRow, Outcome, Seq, UserId};
+use dunlin_model::{ConversationId, FeedKey, FeedRow, Happening, Head, MessageRow, Outcome, OutcomeRow, Seq, UserId};
 use dunlin_ports::{StoreError, Wanted};
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -65,7 +65,7 @@ async fn check_rows(walk: &mut Walk<'_>, user: &UserId, rows: &[FeedRow]) -> Res
 
 async fn wrong_rejection(walk: &Walk<'_>, row: &FeedRow) -> Result<Option<&'static str>, StoreError> {
     let outcome = walk.store.outcome(row.key.conversation, row.key.seq).await?;
-    Ok((!matches!(outcome, Some(Outcome::Rejected(_)))).then_some("has no rejection for its outcome"))
+    Ok((!matches!(outcome, Some(OutcomeRow { outcome: Outcome::Rejected(_), .. }))).then_some("has no rejection for its outcome"))
 }
 
 fn wrong_in_conversation(user: &UserId, row: &FeedRow, head: Option<&Head>, message: Option<&MessageRow>) -> Option<&'static str> {

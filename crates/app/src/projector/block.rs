@@ -1,6 +1,6 @@
 //! One user blocks another, or no longer does. Ordered with every message between the two.
 
-use dunlin_model::{Block, BlockRow, Happening, Outcome, Rejection};
+use dunlin_model::{Block, BlockRow, Happening, Outcome, OutcomeRow, Rejection};
 use dunlin_ports::Write;
 
 use super::{Case, Verdict};
@@ -15,7 +15,11 @@ pub(super) fn project(case: &Case<'_>, block: &Block, writes: &mut Vec<Write>) -
     writes.push(Write::Block(row));
     let between = case.event.body.place();
     // A block moves no head, so its outcome is found by this row.
-    writes.push(Write::Outcome { conversation: between, at: case.at.seq, outcome: Outcome::Done(case.at.seq) });
+    writes.push(Write::Outcome {
+        conversation: between,
+        at: case.at.seq,
+        row: OutcomeRow { outcome: Outcome::Done(case.at.seq), actor: Some(blocker.clone()) },
+    });
     let what = if block.on { Happening::Blocked } else { Happening::Unblocked };
     writes.extend(block.pair.users().map(|user| case.feed(user, between, what, None)));
     case.done()

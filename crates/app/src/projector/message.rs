@@ -67,6 +67,7 @@ fn accept(case: &Case<'_>, head: &mut Head, message: &Message, hash: ContentHash
         bucket: head.bucket.number,
         revision: None,
         client_id: message.client_id.clone(),
+        metadata: message.metadata.clone(),
     };
     writes.push(Write::Message { conversation, row: row.into() });
     let key = DedupKey { conversation, sender: sender.clone(), client_id: message.client_id.clone() };

@@ -17,8 +17,8 @@ mod visibility;
 use std::sync::Arc;
 
 use dunlin_model::{
-    BlockRow, Body, Cell, ConversationId, DedupRow, Event, FeedKey, FeedRow, Happening, Head, MessageRow, Millis, Outcome, Position,
-    Rejection, Seq, Tip, UserId,
+    BlockRow, Body, Cell, ConversationId, DedupRow, Event, FeedKey, FeedRow, Happening, Head, MessageRow, Millis, Outcome, OutcomeRow,
+    Position, Rejection, Seq, Tip, UserId,
 };
 use dunlin_ports::Write;
 
@@ -47,7 +47,7 @@ pub fn project(rules: &Rules, head: &mut Option<Head>, known: &Inputs, at: Posit
     if let Outcome::Rejected(_) | Outcome::Duplicate(_) = outcome {
         let conversation = event.body.place();
         writes.clear();
-        writes.push(Write::Outcome { conversation, at: at.seq, outcome });
+        writes.push(Write::Outcome { conversation, at: at.seq, row: OutcomeRow { outcome, actor: event.actor.clone() } });
         if let (Outcome::Rejected(_), Some(actor)) = (outcome, &event.actor) {
             writes.push(case.feed(actor, conversation, Happening::Rejected, None));
         }

@@ -57,6 +57,7 @@ impl World {
             message_type: MessageType::parse(message_type).unwrap(),
             content: Content::text(text).unwrap(),
             reply_to: None,
+            metadata: None,
         };
         self.event(sender, pair, Body::Message(message)).await
     }

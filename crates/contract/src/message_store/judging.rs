@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use dunlin_model::{
-    Accepted, BlockRow, ContentHash, ConversationId, DedupKey, DedupRow, Millis, N, Offset, Outcome, Partition, Rejection, UserId,
+    Accepted, BlockRow, ContentHash, ConversationId, DedupKey, DedupRow, Millis, N, Offset, Outcome, OutcomeRow, Partition, Rejection,
+    UserId,
 };
 use dunlin_ports::{Batch, Checkpoint, MessageStore, Wanted, Write};
 
@@ -63,8 +64,10 @@ pub async fn blocks_are_known_as_of_an_event(store: &dyn MessageStore) {
 pub async fn an_outcome_reads_back(store: &dyn MessageStore) {
     let conversation = ids::conversation();
     let duplicate = Outcome::Duplicate(Accepted { seq: seq(1), n: N(1), created_at: Millis(1) });
-    let rejected = Outcome::Rejected(Rejection::Blocked);
-    apply(store, [(5, duplicate), (6, rejected)].map(|(at, outcome)| Write::Outcome { conversation, at: seq(at), outcome })).await;
+    let duplicate = OutcomeRow { outcome: duplicate, actor: None };
+    let rejected = OutcomeRow { outcome: Outcome::Rejected(Rejection::Blocked), actor: Some(ids::user()) };
+    let rows = [(5, duplicate.clone()), (6, rejected.clone())];
+    apply(store, rows.map(|(at, row)| Write::Outcome { conversation, at: seq(at), row })).await;
     assert_eq!(store.outcome(conversation, seq(5)).await.unwrap(), Some(duplicate));
     assert_eq!(store.outcome(conversation, seq(6)).await.unwrap(), Some(rejected));
     assert_eq!(store.outcome(conversation, seq(7)).await.unwrap(), None);

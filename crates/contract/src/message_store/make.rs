@@ -1,7 +1,8 @@
 //! Small makers of rows and writes, so that a case shows only what it is about.
 
 use dunlin_model::{
-    Bucket, Cell, Content, ConversationId, Deleted, Head, Kind, Last, MessageRow, MessageType, Millis, N, Pair, Revision, Seq, Tip, UserId,
+    Bucket, Cell, Content, ConversationId, Deleted, Head, Kind, Last, MessageRow, MessageType, Metadata, Millis, N, Pair, Revision, Seq,
+    Tip, UserId,
 };
 use dunlin_ports::{Batch, MessageStore, Write};
 
@@ -27,6 +28,7 @@ pub fn message(number: u64) -> MessageRow {
         bucket: 0,
         revision: None,
         client_id: ids::client_id(),
+        metadata: Metadata::parse([("number", &*number.to_string())]).expect("cases use valid metadata"),
     }
 }
 

@@ -47,6 +47,7 @@ pub fn text_to(to: Destination, sender: &UserId, client_id: &str, text: &str) ->
         message_type: MessageType::text(),
         content: Content::text(text).unwrap(),
         reply_to: None,
+        metadata: None,
     }
 }
 

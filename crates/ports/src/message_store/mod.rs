@@ -5,7 +5,7 @@ mod write;
 use async_trait::async_trait;
 use dunlin_model::{
     BlockRow, ConversationId, DedupKey, DedupRow, EditRow, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow,
-    MessageRow, Millis, N, Offset, Outcome, Partition, ReactionRow, Seq, Standing, UserId,
+    MessageRow, Millis, N, Offset, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId,
 };
 
 use crate::StoreError;
@@ -89,7 +89,7 @@ pub trait MessageStore: Send + Sync {
     async fn parked(&self, limit: usize) -> Result<Vec<(LogKey, Seq)>, StoreError>;
 
     /// Why the event at `seq` changed nothing; `None` if it is not projected, or did change something.
-    async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Outcome>, StoreError>;
+    async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<OutcomeRow>, StoreError>;
 }
 
 /// What some events write together.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use dunlin_model::{
     BlockRow, Cell, ConversationId, DedupKey, DedupRow, Deleted, EditRow, Emoji, FeedRow, IndexRow, LogKey, Mark, MessageRow, Millis, N,
-    Outcome, Register, Revision, Seq, Tip, UserId,
+    OutcomeRow, Register, Revision, Seq, Tip, UserId,
 };
 
 #[derive(Clone, PartialEq, Debug)]
@@ -91,7 +91,7 @@ pub enum Write {
     Outcome {
         conversation: ConversationId,
         at: Seq,
-        outcome: Outcome,
+        row: OutcomeRow,
     },
     /// An event set aside, as the log holds it.
     Parked {

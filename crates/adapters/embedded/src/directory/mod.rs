@@ -192,7 +192,7 @@ mod tests {
     async fn a_value_that_can_not_be_is_corrupt() {
         let (_folder, file) = folder();
         let directory = Directory::open(&file).unwrap();
-        Connection::open(&file).unwrap().execute("INSERT INTO users VALUES ('ann', '', -1, 0)", []).unwrap();
+        Connection::open(&file).unwrap().execute("INSERT INTO users VALUES ('ann', '', -1, 0, NULL)", []).unwrap();
         let ann = UserId::parse("ann").unwrap();
         assert!(matches!(directory.user(&ann).await, Err(StoreError::Corrupt(_))));
         assert!(matches!(directory.upsert_user(&ann, UserChange::default(), Millis(1)).await, Err(StoreError::Corrupt(_))));

@@ -1,6 +1,6 @@
 //! Users.
 
-use dunlin_model::{Millis, Name, User, UserChange, UserId};
+use dunlin_model::{Millis, Name, User, UserChange, UserId, decode, encode};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::columns::{millis, ms, parsed};
@@ -20,11 +20,12 @@ pub fn upsert(connection: &mut Connection, id: &UserId, change: UserChange, at: 
 }
 
 pub fn get(connection: &Connection, id: &UserId) -> rusqlite::Result<Option<User>> {
-    let mut select = connection.prepare_cached("SELECT display_name, created_at, updated_at FROM users WHERE id = ?1")?;
+    let mut select = connection.prepare_cached("SELECT display_name, metadata, created_at, updated_at FROM users WHERE id = ?1")?;
     select
         .query_row([id.as_str()], |row| {
             let display_name = row.get::<_, Option<String>>(0)?.map(|name| parsed(0, Name::parse(&name))).transpose()?;
-            Ok(User { id: id.clone(), display_name, created_at: millis(row, 1)?, updated_at: millis(row, 2)? })
+            let metadata = row.get::<_, Option<Vec<u8>>>(1)?.map(|bytes| parsed(1, decode(&bytes))).transpose()?;
+            Ok(User { id: id.clone(), display_name, metadata, created_at: millis(row, 2)?, updated_at: millis(row, 3)? })
         })
         .optional()
 }
@@ -36,9 +37,12 @@ pub fn exist(connection: &Connection, ids: &[UserId]) -> rusqlite::Result<Vec<bo
 
 fn put(connection: &Connection, user: &User) -> rusqlite::Result<()> {
     let mut upsert = connection.prepare_cached(
-        "INSERT INTO users (id, display_name, created_at, updated_at) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (id) DO UPDATE SET display_name = excluded.display_name, updated_at = excluded.updated_at",
+        "INSERT INTO users (id, display_name, metadata, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (id) DO UPDATE SET
+           display_name = excluded.display_name, metadata = excluded.metadata, updated_at = excluded.updated_at",
     )?;
-    upsert.execute(params![user.id.as_str(), user.display_name.as_ref().map(Name::as_str), ms(user.created_at), ms(user.updated_at)])?;
+    let metadata = user.metadata.as_ref().map(encode);
+    let display_name = user.display_name.as_ref().map(Name::as_str);
+    upsert.execute(params![user.id.as_str(), display_name, metadata, ms(user.created_at), ms(user.updated_at)])?;
     Ok(())
 }

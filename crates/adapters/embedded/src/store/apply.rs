@@ -176,7 +176,7 @@ impl<'a> Rows<'a> {
                 self.unseen.add(&hash);
                 self.push(&keys::dedup(&hash), |_| What::Dedup(row));
             }
-            Write::Outcome { conversation, at, outcome } => self.row(&keys::outcome(*conversation, *at), outcome),
+            Write::Outcome { conversation, at, row } => self.row(&keys::outcome(*conversation, *at), row),
             Write::Parked { key, at, bytes, .. } => self.push(&keys::parked(key, *at), |into| {
                 let start = into.len();
                 into.extend_from_slice(bytes);

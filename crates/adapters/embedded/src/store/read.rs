@@ -5,7 +5,7 @@ use std::ops::Bound;
 use async_trait::async_trait;
 use dunlin_model::{
     BlockRow, Cell, ConversationId, DedupRow, EditRow, Emoji, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow,
-    MessageRow, Millis, N, Outcome, Partition, ReactionRow, Seq, Standing, UserId, decode, encode,
+    MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId, decode, encode,
 };
 use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, StoreError, Wanted};
 
@@ -276,7 +276,7 @@ impl MessageStore for Messages {
         Ok(keys)
     }
 
-    async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<Outcome>, StoreError> {
+    async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<OutcomeRow>, StoreError> {
         get(&self.tree.snapshot(), &keys::outcome(conversation, seq))
     }
 }

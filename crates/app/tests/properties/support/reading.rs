@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use dunlin_app::{App, Outcomes, UNPROJECTED_MAX};
 use dunlin_contract::ModelStore;
 use dunlin_model::{
     DedupKey, DedupRow, Event, LogKey, Millis, NodeId, Offset, Partition, ServerKey, ServerKeyId, User, UserChange, UserId,
 };
-use dunlin_ports::{Appended, Clock, Directory, Ephemeral, EventLog, IdGen, StoreError, Tail};
+use dunlin_ports::{AnswerKey, Appended, Clock, Directory, Ephemeral, EventLog, IdGen, StoreError, Tail};
 
 pub fn reader(store: &Arc<ModelStore>) -> App {
     reader_of(store, 1)
@@ -25,6 +26,7 @@ pub fn reader_of(store: &Arc<ModelStore>, partitions: u32) -> App {
         ids: Arc::new(Absent),
         outcomes: Arc::new(Outcomes::new(NodeId(1), UNPROJECTED_MAX)),
         known: Arc::default(),
+        identities: Arc::default(),
         node: NodeId(1),
         robots: Arc::new([]),
         dedup_window_ms: Millis::DAY,
@@ -101,6 +103,14 @@ impl Ephemeral for Absent {
     }
 
     async fn recall_send(&self, _: &DedupKey) -> Result<Option<DedupRow>, StoreError> {
+        absent()
+    }
+
+    async fn remember_answer(&self, _: AnswerKey, _: Bytes, _: u64) -> Result<(), StoreError> {
+        absent()
+    }
+
+    async fn recall_answer(&self, _: AnswerKey) -> Result<Option<Bytes>, StoreError> {
         absent()
     }
 }

@@ -3,8 +3,8 @@
 use dunlin_app::{Rules, projector::Lane};
 use dunlin_contract::{ModelStore, State};
 use dunlin_model::{
-    Block, Body, ClientId, Content, ConversationId, Delete, Edit, Emoji, Event, EventId, Hide, Mark, Message, MessageType, Millis, N,
-    NodeId, Offset, Opening, Origin, Outcome, Pair, Partition, Position, RULES, React, Read, RequestId, Seq, UserId, Visibility,
+    Block, Body, ClientId, Content, ConversationId, Delete, Edit, Emoji, Event, EventId, Hide, Mark, Message, MessageType, Metadata,
+    Millis, N, NodeId, Offset, Opening, Origin, Outcome, Pair, Partition, Position, RULES, React, Read, RequestId, Seq, UserId, Visibility,
 };
 use dunlin_ports::{MessageStore, Record};
 
@@ -74,6 +74,7 @@ impl Script {
                 message_type: message_type(step.actor, *robot),
                 content: content(*says),
                 reply_to: reply_to.map(at),
+                metadata: Metadata::parse((*says > 1).then_some(("says", "more"))).expect("short"),
             }),
             Act::Edit(target, says) => Body::Edit(Edit { conversation, target: at(*target), content: content(*says) }),
             Act::Delete(target) => Body::Delete(Delete { conversation, target: at(*target) }),
@@ -141,6 +142,7 @@ pub fn message(pair: &Pair, client_id: &str, text: &str) -> Body {
         message_type: MessageType::text(),
         content: Content::text(text).expect("short"),
         reply_to: None,
+        metadata: None,
     })
 }
 

@@ -175,6 +175,7 @@ impl Naive {
             bucket: 0,
             revision: deleted.or(edited).map(|(at, value)| Cell { at, value }),
             client_id: said.message.client_id.clone(),
+            metadata: said.message.metadata.clone().filter(|_| deletion.is_none()),
         };
         let reactions = if deletion.is_some() { Vec::new() } else { self.reactions(conversation, seq) };
         MessageView { status: self.receipts(conversation, &message).status, message, reactions }
