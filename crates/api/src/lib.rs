@@ -1,5 +1,86 @@
-//! How Dunlin is called over the network. For now: whether it is alive and well.
+//! How Dunlin is called over the network: parse, call a use case, answer.
+//!
+//! A request passes [`layers`] (its id, its metrics, a net under panics), then for `/v1` [`gate`] (who calls, how often, and whether this was answered before),
+//! then its route. What is not here: any decision about messages (use cases and projector), and any store.
 
-mod health;
+pub mod auth;
+mod docs;
+mod etag;
+mod extract;
+mod gate;
+mod idempotency;
+mod layers;
+mod limits;
+mod metrics;
+mod refusal;
+mod routes;
+mod server;
+mod show;
 
-pub use health::{Health, router};
+use std::sync::Arc;
+
+use axum::Router;
+use dunlin_app::App;
+
+pub use docs::openapi;
+pub use limits::RateLimits;
+pub use metrics::Gauge;
+pub use server::{Connections, serve};
+
+use crate::{auth::Verifier, idempotency::InProgress, limits::Limiters, metrics::Metrics};
+
+/// What stands in the way of full service, in sentences for the operator; empty if nothing does.
+pub type Health = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// Numbers about the engine, asked for at each look at the metrics.
+pub type Gauges = Arc<dyn Fn() -> Vec<Gauge> + Send + Sync>;
+
+/// What can be chosen about the API.
+pub struct Options {
+    pub body_bytes_max: usize,
+    pub rate_limits: RateLimits,
+    /// Web pages of these origins may call; `*` for all.
+    pub cors_origins: Vec<String>,
+    /// Whether metrics are shown without a key.
+    pub metrics_are_open: bool,
+    /// Tokens for anyone who asks. Only ever on loopback.
+    pub dev: bool,
+}
+
+/// What every route can reach. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Api(Arc<Inner>);
+
+pub(crate) struct Inner {
+    app: App,
+    verifier: Verifier,
+    health: Health,
+    gauges: Gauges,
+    options: Options,
+    limiters: Limiters,
+    in_progress: InProgress,
+    metrics: Metrics,
+}
+
+impl std::ops::Deref for Api {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+/// All routes.
+pub fn router(app: App, verifier: Verifier, health: Health, gauges: Gauges, options: Options) -> Router {
+    let limiters = Limiters::new(&options.rate_limits);
+    let api = Api(Arc::new(Inner {
+        app,
+        verifier,
+        health,
+        gauges,
+        options,
+        limiters,
+        in_progress: InProgress::default(),
+        metrics: Metrics::default(),
+    }));
+    routes::router(api)
+}

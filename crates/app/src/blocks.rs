@@ -2,14 +2,16 @@
 
 use dunlin_model::{Block, Body, ConversationId, Millis, Pair, Standing, UserId};
 
-use crate::{App, AppError, Changed, PAGE_MAX};
+use crate::{App, AppError, Changed, PAGE_MAX, cursor};
+
+const CURSOR: &str = "blocks";
 
 #[derive(Clone, Debug)]
 pub struct BlockPage {
     /// Whom, and since when.
     pub blocks: Vec<(UserId, Millis)>,
     /// Where the next page begins; none at the end.
-    pub next: Option<UserId>,
+    pub next: Option<String>,
 }
 
 impl App {
@@ -26,9 +28,10 @@ impl App {
     }
 
     /// Whom the caller blocks, ordered by user.
-    pub async fn blocks(&self, caller: &UserId, after: Option<UserId>, limit: usize) -> Result<BlockPage, AppError> {
+    pub async fn blocks(&self, caller: &UserId, cursor: Option<&str>, limit: usize) -> Result<BlockPage, AppError> {
         let limit = limit.clamp(1, PAGE_MAX);
-        let (mut blocks, mut after) = (Vec::new(), after);
+        let mut after: Option<UserId> = cursor.map(|text| cursor::read(CURSOR, text)).transpose()?;
+        let mut blocks = Vec::new();
         while blocks.len() <= limit {
             let standings = self.store.standings(caller, after.as_ref(), PAGE_MAX).await?;
             after = standings.last().map(|standing| standing.other.clone());
@@ -40,7 +43,7 @@ impl App {
         }
         let more = blocks.len() > limit;
         blocks.truncate(limit);
-        let next = blocks.last().filter(|_| more).map(|(user, _)| user.clone());
+        let next = blocks.last().filter(|_| more).map(|(user, _)| cursor::write(CURSOR, user));
         Ok(BlockPage { blocks, next })
     }
 

@@ -3,7 +3,7 @@
 use dunlin_model::{ConversationId, Emoji, Head, InboxRow, MessageRow, Millis, N, Seq, UserId};
 use dunlin_ports::{Order, SeqRange};
 
-use crate::{App, AppError, MemberView, PAGE_MAX};
+use crate::{App, AppError, MemberView, PAGE_MAX, cursor};
 
 /// Which messages. All pages are newest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,29 @@ pub enum HistoryQuery {
         from: N,
         to: N,
     },
+}
+
+const CURSOR: &str = "history";
+
+impl HistoryQuery {
+    /// For pages that go on towards older or newer messages; none for queries that no page ends with.
+    pub fn cursor(self, conversation: ConversationId) -> Option<String> {
+        let (newer, seq) = match self {
+            HistoryQuery::Before(seq) => (false, seq),
+            HistoryQuery::After(seq) => (true, seq),
+            _ => return None,
+        };
+        Some(cursor::write(CURSOR, &(conversation, newer, seq)))
+    }
+
+    pub fn from_cursor(conversation: ConversationId, text: &str) -> Result<HistoryQuery, AppError> {
+        let (of, newer, seq): (ConversationId, bool, Seq) = cursor::read(CURSOR, text)?;
+        match newer {
+            _ if of != conversation => Err(AppError::InvalidCursor),
+            false => Ok(HistoryQuery::Before(seq)),
+            true => Ok(HistoryQuery::After(seq)),
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -34,6 +34,7 @@ use dunlin_ports::{Clock, Directory, Ephemeral, EventLog, IdGen, MessageStore};
 
 pub use blocks::BlockPage;
 pub use conversation::{ConversationView, LastMessage, MemberView};
+pub use dunlin_ports::{AnswerKey, StoreError};
 pub use error::AppError;
 pub use feed::FeedPage;
 pub use history::{HistoryPage, HistoryQuery, MessageView, ReactionView, Status};

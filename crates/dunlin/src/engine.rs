@@ -12,7 +12,7 @@ use std::{
 
 use dunlin_app::{App, Outcomes, Progress, Projector, Rules, UNPROJECTED_MAX};
 use dunlin_embedded::{Ephemeral, Folder, OpenError, Options, RandomIds, SessionBus, SystemClock};
-use dunlin_model::{Millis, NodeId, Offset, Partition};
+use dunlin_model::{Millis, NodeId, Offset, Partition, UserId};
 use dunlin_ports::{Clock, IdGen};
 use tokio::sync::watch;
 use tracing::{error, info};
@@ -26,6 +26,8 @@ pub struct EngineOptions {
     pub rules: Rules,
     /// How many events may be in the log without being projected.
     pub unprojected_max: usize,
+    /// Users who may post anywhere.
+    pub robots: Vec<UserId>,
     /// How long the log keeps what the state has; none keeps everything.
     pub log_retention: Option<Duration>,
 }
@@ -33,7 +35,13 @@ pub struct EngineOptions {
 impl Default for EngineOptions {
     fn default() -> EngineOptions {
         const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-        EngineOptions { folder: Options::default(), rules: Rules::default(), unprojected_max: UNPROJECTED_MAX, log_retention: Some(WEEK) }
+        EngineOptions {
+            folder: Options::default(),
+            rules: Rules::default(),
+            unprojected_max: UNPROJECTED_MAX,
+            robots: Vec::new(),
+            log_retention: Some(WEEK),
+        }
     }
 }
 
@@ -81,7 +89,7 @@ impl Engine {
             known: Arc::default(),
             identities: Arc::default(),
             node,
-            robots: Arc::from([]),
+            robots: options.robots.into(),
             dedup_window_ms,
         };
         let projector = Some(start(projector, sender));
@@ -116,6 +124,23 @@ impl Engine {
             count => Some(format!("{count} log keys are parked: an event of each could not be read by this version; see the logs")),
         };
         [self.progress().trouble, self.folder.trouble(), self.folder.log.trouble(), alarm, parked].into_iter().flatten().collect()
+    }
+
+    /// Numbers for dashboards, each with what it says.
+    pub fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        let (sizes, stats, progress) = (self.folder.sizes(), self.folder.state_stats(), self.progress());
+        let durable = self.folder.durable();
+        vec![
+            ("log_events", "Events in the log since its beginning", durable as f64),
+            ("log_bytes", "Bytes of the log's segments", sizes.log_bytes as f64),
+            ("unprojected_events", "Events that are durable but not visible yet", durable.saturating_sub(progress.next.0) as f64),
+            ("state_bytes", "Bytes of the state's tables", sizes.state_bytes as f64),
+            ("state_memtable_bytes", "Bytes of the state that only the log would bring back", sizes.memtable_bytes as f64),
+            ("state_level0_runs", "Runs that wait for compaction", stats.l0_runs as f64),
+            ("state_is_compacting", "Whether compaction has something to do", f64::from(u8::from(stats.is_compacting))),
+            ("parked_log_keys", "Log keys that wait for the operator", self.app.outcomes.parked_len() as f64),
+            ("troubles", "What stands in the way of full service", self.troubles().len() as f64),
+        ]
     }
 
     /// Stops projecting, and puts the state into files so that the next start has nothing to replay. Blocks.

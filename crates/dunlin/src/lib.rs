@@ -1,4 +1,7 @@
 //! The binary's parts: the only place that names adapters.
 
 pub mod bench;
+pub mod config;
+pub mod dev;
 pub mod engine;
+pub mod secrets;

@@ -156,6 +156,10 @@ impl MessageType {
         MessageType(MessageType::TEXT.into())
     }
 
+    pub fn robot() -> MessageType {
+        MessageType(MessageType::ROBOT.into())
+    }
+
     pub fn system() -> MessageType {
         MessageType(MessageType::SYSTEM.into())
     }

@@ -86,15 +86,18 @@ pub enum Scope {
     Act,
     /// Create and change users, and revoke their tokens.
     Users,
+    /// Read the server's metrics.
+    Metrics,
 }
 
 impl Scope {
-    pub const ALL: [Scope; 2] = [Scope::Act, Scope::Users];
+    pub const ALL: [Scope; 3] = [Scope::Act, Scope::Users, Scope::Metrics];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Scope::Act => "act",
             Scope::Users => "users",
+            Scope::Metrics => "metrics",
         }
     }
 }

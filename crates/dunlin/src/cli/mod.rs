@@ -2,8 +2,11 @@
 
 mod bench;
 mod check;
+mod config;
+mod key;
 mod rebuild;
 mod serve;
+mod token;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -22,8 +25,20 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Open a data folder and serve it (for now: the health page only)
+    /// Serve a data folder over HTTP; the first start makes it, and says how to call it
     Serve(serve::Serve),
+    /// Sign a token for a user
+    ///
+    /// With the data folder's shared secret, while the server runs or not. The token goes to stdout.
+    Token(token::Token),
+    /// Server keys, by which back ends call: make, list, revoke
+    ///
+    /// On the data folder, while the server runs or not. A running server hears of it within 5 s.
+    #[command(subcommand)]
+    Key(key::Key),
+    /// The configuration: what it comes to, and whether it is right
+    #[command(subcommand)]
+    Config(config::Config),
     /// Verify a data folder: every conversation, inbox, count and index against the messages
     ///
     /// Runs without the server. Exit code 0: all is right; 1: something is not, and it says what; 2: could not tell.
@@ -49,6 +64,9 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Serve(serve) => serve.run(),
+            Command::Token(token) => token.run(),
+            Command::Key(key) => key.run(),
+            Command::Config(config) => config.run(),
             Command::Check(check) => check.run(),
             Command::Rebuild(rebuild) => rebuild.run(),
             Command::Bench(bench) => bench.run(),
@@ -66,6 +84,26 @@ impl Data {
 
     fn open(&self, options: EngineOptions) -> anyhow::Result<Engine> {
         Ok(Engine::open(&self.data, options)?)
+    }
+}
+
+/// Which configuration, and the folder in it.
+#[derive(Args)]
+struct Configured {
+    /// A configuration file; `dunlin config print` shows every key
+    #[arg(long, value_name = "FILE", env = "DUNLIN_CONFIG")]
+    config: Option<PathBuf>,
+    /// The data folder [default: dunlin-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Configured {
+    fn load(&self, mut flags: Vec<(&'static str, String)>) -> anyhow::Result<(dunlin::config::Config, toml::Table)> {
+        if let Some(data) = &self.data {
+            flags.push(("server.data", data.to_str().context("the data folder's name must be UTF-8")?.to_owned()));
+        }
+        dunlin::config::Config::load(self.config.as_deref(), std::env::vars(), &flags)
     }
 }
 

@@ -1,70 +1,180 @@
 //! `dunlin serve`
 
-use std::{future::IntoFuture as _, net::SocketAddr, process::ExitCode, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Args;
-use dunlin::engine::EngineOptions;
-use tokio::{net::TcpListener, sync::watch};
+use dunlin::{
+    config::Config,
+    dev,
+    engine::{Engine, EngineOptions},
+    secrets,
+};
+use dunlin_api::{
+    Connections, Gauge, RateLimits,
+    auth::{Jwks, JwksSource, Verifier},
+};
+use dunlin_model::{Name, Scope};
+use tokio::net::TcpListener;
 use tracing::{info, warn};
 
-use super::{Data, caught_up, runtime};
-
-/// How long requests may go on after a signal to stop.
-const REQUESTS_END_MAX: Duration = Duration::from_secs(5);
+use super::{Configured, caught_up, runtime};
 
 #[derive(Args)]
 pub struct Serve {
     #[command(flatten)]
-    data: Data,
-    /// Where to listen
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7400")]
-    listen: SocketAddr,
+    configured: Configured,
+    /// Where to listen [default: 127.0.0.1:7400]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// For developers: demo users who have been talking, and tokens without a login at POST /dev/token. Loopback only
+    #[arg(long)]
+    dev: bool,
 }
 
 impl Serve {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        runtime()?.block_on(async {
-            let listener = TcpListener::bind(self.listen).await.with_context(|| format!("failed to listen on {}", self.listen))?;
-            let engine = Arc::new(self.data.open(EngineOptions::default())?);
-            caught_up(&engine).await?;
-            println!("dunlin serves {} on http://{}/healthz", self.data.data.display(), listener.local_addr()?);
-            let troubles = Arc::clone(&engine);
-            let router = dunlin_api::router(Arc::new(move || troubles.troubles()));
-            serve(listener, router).await?;
-            info!("stopping");
-            // Whatever request still holds the engine, everything is put into files; then the process ends.
-            tokio::task::spawn_blocking(move || match Arc::try_unwrap(engine) {
-                Ok(engine) => engine.close(),
-                Err(engine) => engine.folder.flush(),
-            })
-            .await?
-            .context("failed to flush")?;
-            Ok(ExitCode::SUCCESS)
-        })
+        let flags = self.listen.map(|listen| ("server.listen", listen.to_string())).into_iter().collect();
+        let (config, _) = self.configured.load(flags)?;
+        let listen = config.server.listen;
+        ensure!(
+            !self.dev || listen.ip().is_loopback(),
+            "--dev gives tokens to whoever asks, so it listens on loopback only, not on {listen}"
+        );
+        ensure!(!self.dev || config.auth.hs256, "--dev signs tokens with the shared secret: set auth.hs256");
+        runtime()?.block_on(serve(config, self.dev))
     }
 }
 
-/// Until a signal; then requests have a while to end.
-async fn serve(listener: TcpListener, router: axum::Router) -> anyhow::Result<()> {
-    let (stop, mut stopping) = watch::channel(false);
-    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
-        stopped().await;
-        // Whoever waits for it may be gone already.
-        let _ = stop.send(true);
-    });
-    let late = async {
-        // An error means that serving has ended by itself.
-        if stopping.wait_for(|stop| *stop).await.is_ok() {
-            tokio::time::sleep(REQUESTS_END_MAX).await;
+async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
+    let listen = config.server.listen;
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("failed to listen on {listen}"))?;
+    let engine = Arc::new(Engine::open(&config.server.data, engine_options(&config)?)?);
+    caught_up(&engine).await?;
+    let welcome = Welcome { first_key: first_key(&engine).await?, is_dev };
+    let verifier = verifier(&config, &engine).await?;
+    if is_dev {
+        warn!("developers' mode: whoever reaches this server gets a token for any user");
+        let sent = dev::seed(&engine.app).await.context("failed to make the demo's conversations")?;
+        info!(sent, "the demo's conversations are there");
+    }
+    let router = router(&config, &engine, verifier, is_dev);
+    let connections = Connections { max: config.server.connections_max, ..Connections::default() };
+    welcome.say(&config.server.data, listener.local_addr()?);
+    dunlin_api::serve(listener, router, connections, stopped()).await;
+    info!("stopping");
+    // Whatever request still holds the engine, everything is put into files; then the process ends.
+    tokio::task::spawn_blocking(move || match Arc::try_unwrap(engine) {
+        Ok(engine) => engine.close(),
+        Err(engine) => engine.folder.flush(),
+    })
+    .await?
+    .context("failed to flush")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn engine_options(config: &Config) -> anyhow::Result<EngineOptions> {
+    const HOUR_MS: u64 = 60 * 60 * 1000;
+    const DAY_S: u64 = 24 * 60 * 60;
+    let mut options = EngineOptions { robots: config.robots()?, unprojected_max: config.log.unprojected_max, ..EngineOptions::default() };
+    options.log_retention = (config.log.retention_days > 0).then(|| Duration::from_secs(config.log.retention_days * DAY_S));
+    options.rules.dedup_window_ms = config.messages.dedup_window_h * HOUR_MS;
+    // A client id outlives its window by what the log may still hold.
+    options.folder.dedup_keep_ms = options.rules.dedup_window_ms + 14 * DAY_S * 1000;
+    options.folder.memtable_bytes = config.state.memtable_mib << 20;
+    options.folder.cache_bytes = config.state.cache_mib << 20;
+    Ok(options)
+}
+
+/// The first start makes a key, so that someone can begin.
+async fn first_key(engine: &Engine) -> anyhow::Result<Option<String>> {
+    let app = &engine.app;
+    if !app.directory.server_keys(None, 1).await?.is_empty() {
+        return Ok(None);
+    }
+    let name = Name::parse("made at the first start")?;
+    let (_, shown) = secrets::make_key(&*app.directory, &*app.ids, name, Scope::ALL, app.clock.now()).await?;
+    Ok(Some(shown))
+}
+
+async fn verifier(config: &Config, engine: &Engine) -> anyhow::Result<Verifier> {
+    let secret = match config.auth.hs256 {
+        false => None,
+        true => {
+            let path = secrets::secret_path(&config.auth.secret_file, &config.server.data);
+            if config.auth.secret_file.as_os_str().is_empty() && !path.exists() {
+                secrets::make_secret(&path, &*engine.app.ids).context("failed to make the shared secret")?;
+            }
+            Some(secrets::read_secret(&path)?)
         }
     };
-    tokio::select! {
-        served = serving.into_future() => served.context("failed to serve"),
-        () = late => {
-            warn!("requests did not end in time; they are cut off");
-            Ok(())
+    let source = match config.auth.jwks.as_str() {
+        "" => None,
+        url if url.starts_with("http://") || url.starts_with("https://") => {
+            Some(JwksSource::Url(url.parse().with_context(|| format!("auth.jwks: {url} is no URL"))?))
         }
+        path => Some(JwksSource::File(path.into())),
+    };
+    let jwks = match source {
+        None => None,
+        Some(source) => Some(Jwks::start(source, Duration::from_secs(config.auth.jwks_refresh_s)).await.context("auth.jwks")?),
+    };
+    Ok(Verifier::new(secret.as_deref(), jwks, config.auth.audience.clone()))
+}
+
+fn router(config: &Config, engine: &Arc<Engine>, verifier: Verifier, is_dev: bool) -> axum::Router {
+    let limits = &config.limits;
+    let options = dunlin_api::Options {
+        body_bytes_max: config.server.body_bytes_max,
+        rate_limits: RateLimits {
+            user_per_s: limits.user_per_s,
+            user_burst: limits.user_burst,
+            key_per_s: limits.key_per_s,
+            key_burst: limits.key_burst,
+        },
+        cors_origins: config.server.cors_origins.clone(),
+        metrics_are_open: config.server.metrics_open || is_dev,
+        dev: is_dev,
+    };
+    let (troubles, gauges) = (Arc::clone(engine), Arc::clone(engine));
+    let gauges = move || {
+        let memory = ("resident_memory_bytes", "Memory of this process", resident_bytes());
+        gauges.gauges().into_iter().chain([memory]).map(|(name, help, value)| Gauge { name, help, value }).collect()
+    };
+    dunlin_api::router(engine.app.clone(), verifier, Arc::new(move || troubles.troubles()), Arc::new(gauges), options)
+}
+
+fn resident_bytes() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
+    kib.unwrap_or_default() * 1024.0
+}
+
+/// What a server says when it is ready.
+struct Welcome {
+    first_key: Option<String>,
+    is_dev: bool,
+}
+
+impl Welcome {
+    fn say(&self, data: &Path, at: SocketAddr) {
+        println!("dunlin {} serves {} on http://{at}", env!("CARGO_PKG_VERSION"), data.display());
+        println!("  what it can do: http://{at}/docs");
+        if let Some(key) = &self.first_key {
+            println!();
+            println!("A server key was made for your back end. It is shown only now; `dunlin key` makes others:");
+            println!("  {key}");
+        }
+        println!();
+        if self.is_dev {
+            println!("Developers' mode: tokens for anyone. The demo has {}.", dev::names().join(", "));
+            println!("  curl -s http://{at}/dev/token -H 'Content-Type: application/json' -d '{{\"user\": \"alice\"}}'");
+        } else {
+            println!("A token for a user, signed with the folder's secret (`--ttl` says for how long):");
+            println!("  TOKEN=$(dunlin token alice --data {})", data.display());
+        }
+        println!("  curl -s http://{at}/v1/conversations -H \"Authorization: Bearer $TOKEN\"");
+        println!();
     }
 }
 

@@ -1,0 +1,256 @@
+//! The configuration: `config.default.toml`, overridden by a file, then by the environment, then by flags.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use dunlin_model::UserId;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+/// The defaults, and the documentation of every key.
+pub const DEFAULT: &str = include_str!("../../../config.default.toml");
+
+const PREFIX: &str = "DUNLIN_";
+/// Variables that are no keys.
+const OTHER_VARIABLES: [&str; 2] = ["DUNLIN_LOG", "DUNLIN_CONFIG"];
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub server: Server,
+    pub auth: Auth,
+    pub limits: Limits,
+    pub messages: Messages,
+    pub log: Log,
+    pub state: State,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    pub listen: SocketAddr,
+    pub data: PathBuf,
+    pub connections_max: usize,
+    pub body_bytes_max: usize,
+    pub cors_origins: Vec<String>,
+    pub metrics_open: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    pub audience: String,
+    pub hs256: bool,
+    pub secret_file: PathBuf,
+    pub jwks: String,
+    pub jwks_refresh_s: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub user_per_s: u32,
+    pub user_burst: u32,
+    pub key_per_s: u32,
+    pub key_burst: u32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Messages {
+    pub robots: Vec<String>,
+    pub dedup_window_h: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    pub retention_days: u64,
+    pub unprojected_max: usize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    pub memtable_mib: usize,
+    pub cache_mib: u64,
+}
+
+impl Config {
+    /// What a file, variables of the environment and flags (as `section.key`) make of the defaults; also as a table, to be shown.
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: &[(&str, String)],
+    ) -> Result<(Config, Table)> {
+        let mut table = defaults();
+        if let Some(path) = file {
+            let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+            let given: Table = text.parse().with_context(|| format!("{} is no TOML", path.display()))?;
+            merge(&mut table, given).with_context(|| format!("{} is wrong", path.display()))?;
+        }
+        for (name, value) in environment.into_iter().filter(|(name, _)| name.starts_with(PREFIX) && !OTHER_VARIABLES.contains(&&**name)) {
+            set_by_variable(&mut table, &name, &value)?;
+        }
+        for (key, value) in flags {
+            let (section, key) = key.split_once('.').ok_or_else(|| anyhow!("{key} has no section"))?;
+            set(&mut table, section, key, value)?;
+        }
+        let config: Config = table.clone().try_into().map_err(|error: toml::de::Error| anyhow!("{}", error.message()))?;
+        config.check()?;
+        Ok((config, table))
+    }
+
+    fn check(&self) -> Result<()> {
+        let Config { server, auth, messages, log, state, .. } = self;
+        ensure!(server.connections_max >= 1, "server.connections_max must be at least 1");
+        ensure!((1_024..=64 << 20).contains(&server.body_bytes_max), "server.body_bytes_max must be 1024 to 67108864");
+        for origin in &server.cors_origins {
+            let is_origin = origin == "*" || (origin.starts_with("http://") || origin.starts_with("https://")) && !origin.ends_with('/');
+            ensure!(is_origin, "server.cors_origins: {origin:?} is no origin such as \"https://example.org\"");
+        }
+        ensure!(!auth.audience.is_empty(), "auth.audience must not be empty");
+        ensure!(auth.hs256 || !auth.jwks.is_empty(), "auth.hs256 is off and auth.jwks is empty: no user could ever call");
+        ensure!(auth.jwks_refresh_s >= 1, "auth.jwks_refresh_s must be at least 1");
+        ensure!((1..=24 * 365).contains(&messages.dedup_window_h), "messages.dedup_window_h must be 1 to 8760");
+        ensure!(log.unprojected_max >= 1, "log.unprojected_max must be at least 1");
+        ensure!((1..=1024).contains(&state.memtable_mib), "state.memtable_mib must be 1 to 1024");
+        ensure!((1..=65536).contains(&state.cache_mib), "state.cache_mib must be 1 to 65536");
+        self.robots().map(drop)
+    }
+
+    pub fn robots(&self) -> Result<Vec<UserId>> {
+        let parse = |robot: &String| UserId::parse(robot).map_err(|why| anyhow!("messages.robots: {robot:?} {why}"));
+        self.messages.robots.iter().map(parse).collect()
+    }
+}
+
+fn defaults() -> Table {
+    DEFAULT.parse().expect("the defaults are TOML, as a test sees to")
+}
+
+fn merge(table: &mut Table, given: Table) -> Result<()> {
+    for (section, values) in given {
+        let Value::Table(values) = values else { bail!("{section} must be a section: write [{section}]") };
+        let Some(Value::Table(known)) = table.get_mut(&section) else {
+            bail!("there is no section [{section}]{}", nearest(&section, table.keys()));
+        };
+        for (key, value) in values {
+            let Some(place) = known.get_mut(&key) else {
+                bail!("there is no key {section}.{key}{}", nearest(&key, known.keys()));
+            };
+            ensure!(place.same_type(&value), "{section}.{key} must be {}, such as {place}", kind(place));
+            *place = value;
+        }
+    }
+    Ok(())
+}
+
+fn set_by_variable(table: &mut Table, name: &str, value: &str) -> Result<()> {
+    let names = variables(table);
+    let Some((section, key)) = names.get(name) else {
+        bail!("the environment has {name}, which is no key{}", nearest(name, names.keys()));
+    };
+    set(table, section, key, value).with_context(|| format!("{name} is wrong"))
+}
+
+/// Every key's variable.
+fn variables(table: &Table) -> BTreeMap<String, (String, String)> {
+    let keys =
+        table.iter().flat_map(|(section, values)| values.as_table().into_iter().flat_map(Table::keys).map(move |key| (section, key)));
+    keys.map(|(section, key)| (format!("{PREFIX}{section}_{key}").to_uppercase(), (section.clone(), key.clone()))).collect()
+}
+
+fn set(table: &mut Table, section: &str, key: &str, text: &str) -> Result<()> {
+    let place = table.get_mut(section).and_then(|values| values.get_mut(key)).ok_or_else(|| anyhow!("there is no key {section}.{key}"))?;
+    let wrong = || anyhow!("{section}.{key} must be {}, not {text:?}", kind(place));
+    *place = match place {
+        Value::Integer(_) => Value::Integer(text.parse().map_err(|_| wrong())?),
+        Value::Boolean(_) => Value::Boolean(text.parse().map_err(|_| wrong())?),
+        Value::Array(_) => {
+            let all = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+            Value::Array(all.map(|one| Value::String(one.to_owned())).collect())
+        }
+        _ => Value::String(text.to_owned()),
+    };
+    Ok(())
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Integer(_) => "a whole number",
+        Value::Boolean(_) => "true or false",
+        Value::Array(_) => "a list",
+        _ => "a text",
+    }
+}
+
+/// What was probably meant.
+fn nearest<'a>(wrong: &str, right: impl Iterator<Item = &'a String>) -> String {
+    const ALIKE: f64 = 0.7;
+    let best = right.map(|name| (strsim::jaro_winkler(wrong, name), name)).max_by(|one, other| one.0.total_cmp(&other.0));
+    match best {
+        Some((alike, name)) if alike >= ALIKE => format!("; did you mean {name}?"),
+        _ => "; `dunlin config print` lists them all".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, environment: &[(&str, &str)]) -> Result<Config> {
+        let file = tempfile::NamedTempFile::new()?;
+        fs::write(file.path(), text)?;
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Config::load(Some(file.path()), environment, &[]).map(|(config, _)| config)
+    }
+
+    fn refusal(text: &str, environment: &[(&str, &str)]) -> String {
+        format!("{:#}", load(text, environment).expect_err("a refusal"))
+    }
+
+    #[test]
+    fn the_defaults_are_right() {
+        let (config, _) = Config::load(None, [], &[]).unwrap();
+        assert_eq!(config.server.listen.to_string(), "127.0.0.1:7400");
+        assert_eq!(config.messages.dedup_window_h, 24);
+    }
+
+    #[test]
+    fn a_file_is_overridden_by_the_environment_and_that_by_flags() {
+        let text = "[server]\nlisten = \"127.0.0.1:1\"\n[limits]\nuser_per_s = 7\n[messages]\nrobots = [\"bot\"]";
+        assert_eq!(load(text, &[]).unwrap().limits.user_per_s, 7);
+        let environment = [("DUNLIN_LIMITS_USER_PER_S", "8"), ("DUNLIN_MESSAGES_ROBOTS", "a, b"), ("DUNLIN_LOG", "debug"), ("HOME", "/")];
+        let config = load(text, &environment).unwrap();
+        assert_eq!((config.limits.user_per_s, config.messages.robots), (8, vec!["a".to_owned(), "b".to_owned()]));
+        let variables = [("DUNLIN_SERVER_LISTEN".to_owned(), "127.0.0.1:2".to_owned())];
+        let (config, _) = Config::load(None, variables, &[("server.listen", "127.0.0.1:3".to_owned())]).unwrap();
+        assert_eq!(config.server.listen.port(), 3);
+    }
+
+    #[test]
+    fn a_wrong_key_names_the_nearest_right_one() {
+        assert!(refusal("[server]\nlissen = \"x\"", &[]).contains("there is no key server.lissen; did you mean listen?"));
+        assert!(refusal("[sever]\nlisten = \"x\"", &[]).contains("there is no section [sever]; did you mean server?"));
+        assert!(refusal("", &[("DUNLIN_LIMITS_USER_PERS", "1")]).contains("did you mean DUNLIN_LIMITS_USER_PER_S?"));
+    }
+
+    #[test]
+    fn a_wrong_value_is_told_with_its_key() {
+        assert!(refusal("[limits]\nuser_per_s = \"many\"", &[]).contains("limits.user_per_s must be a whole number"));
+        assert!(refusal("[limits]\nuser_per_s = -1", &[]).contains("-1"));
+        assert!(refusal("", &[("DUNLIN_AUTH_HS256", "yes")]).contains("auth.hs256 must be true or false"));
+        assert!(refusal("[server]\nlisten = \"nowhere\"", &[]).contains("socket address"));
+        assert!(refusal("[auth]\nhs256 = false", &[]).contains("no user could ever call"));
+        assert!(refusal("[messages]\nrobots = [\"a b\"]", &[]).contains("messages.robots"));
+        assert!(refusal("[server]\ncors_origins = [\"example.org\"]", &[]).contains("no origin"));
+        assert!(refusal("listen = 1", &[]).contains("write [listen]"));
+        assert!(refusal("[server", &[]).contains("is no TOML"));
+    }
+}
