@@ -6,7 +6,7 @@ use axum::{
     response::{Html, IntoResponse as _},
     routing::get,
 };
-use dunlin_protocol::Problem;
+use dunlin_protocol::{Code, Problem};
 use utoipa::{
     OpenApi as _,
     openapi::{
@@ -86,8 +86,9 @@ fn say_problem(response: &mut Response) {
 pub(crate) fn router(document: &OpenApi) -> Router<Api> {
     let document = serde_json::to_value(document).unwrap_or_default();
     let show = move || async move { Json(document) };
-    let page = || async {
-        let mut page = Html(PAGE).into_response();
+    let text = PAGE.replace("<!--codes-->", &codes());
+    let page = move || async move {
+        let mut page = Html(text).into_response();
         let policy = HeaderValue::from_static(
             "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:",
         );
@@ -95,6 +96,15 @@ pub(crate) fn router(document: &OpenApi) -> Router<Api> {
         page
     };
     Router::new().route("/openapi.json", get(show)).route("/docs", get(page))
+}
+
+/// The table's rows: one for each code, which the `type` of a problem points to.
+fn codes() -> String {
+    let row = |code: &Code| {
+        let (name, retry) = (code.as_str(), if code.is_retryable() { "yes" } else { "no" });
+        format!("<tr id=\"{name}\"><td><code>{name}</code></td><td>{}</td><td>{}</td><td>{retry}</td></tr>\n", code.status(), code.title())
+    };
+    Code::ALL.iter().map(row).collect()
 }
 
 /// The whole document, with the routes of developers' mode if asked for.

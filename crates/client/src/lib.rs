@@ -84,6 +84,11 @@ impl Client {
         serde_json::from_slice(&bytes).map_err(|error| Error::Answer(error.to_string()))
     }
 
+    /// Any call of which only the status matters.
+    pub async fn status<B: Serialize>(&self, method: Method, path: &str, body: Option<&B>) -> Result<u16, Error> {
+        self.answer(self.request(method, path, body)?).await.map(|(status, _)| status.as_u16())
+    }
+
     fn request<B: Serialize>(&self, method: Method, path: &str, body: Option<&B>) -> Result<Request<Full<Bytes>>, Error> {
         let uri: Uri = format!("{}{path}", self.base).parse().map_err(|error: http::uri::InvalidUri| Error::Request(error.to_string()))?;
         let mut request = Request::builder().method(method).uri(uri).header(header::AUTHORIZATION, self.credentials.clone());

@@ -1,6 +1,6 @@
 //! `dunlin serve`
 
-use std::{net::SocketAddr, path::Path, process::ExitCode, sync::Arc, time::Duration};
+use std::{io::Write as _, net::SocketAddr, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -157,24 +157,28 @@ struct Welcome {
 }
 
 impl Welcome {
+    /// Nobody may be listening, and that is no reason to stop.
     fn say(&self, data: &Path, at: SocketAddr) {
-        println!("dunlin {} serves {} on http://{at}", env!("CARGO_PKG_VERSION"), data.display());
-        println!("  what it can do: http://{at}/docs");
+        let _ = std::io::stdout().write_all(self.text(data, at).as_bytes());
+    }
+
+    fn text(&self, data: &Path, at: SocketAddr) -> String {
+        let data = data.display();
+        let mut text = format!("dunlin {} serves {data} on http://{at}\n  what it can do: http://{at}/docs\n\n", env!("CARGO_PKG_VERSION"));
         if let Some(key) = &self.first_key {
-            println!();
-            println!("A server key was made for your back end. It is shown only now; `dunlin key` makes others:");
-            println!("  {key}");
+            text += "A server key was made for your back end. It is shown only now; `dunlin key` makes others:\n";
+            text += &format!("  {key}\n\n");
         }
-        println!();
         if self.is_dev {
-            println!("Developers' mode: tokens for anyone. The demo has {}.", dev::names().join(", "));
-            println!("  curl -s http://{at}/dev/token -H 'Content-Type: application/json' -d '{{\"user\": \"alice\"}}'");
+            text += &format!("Developers' mode: tokens for anyone. The demo has {}.\n", dev::names().join(", "));
+            text += &format!(
+                "  TOKEN=$(curl -s http://{at}/dev/token -H 'Content-Type: application/json' -d '{{\"user\": \"alice\"}}' | cut -d '\"' -f 4)\n"
+            );
         } else {
-            println!("A token for a user, signed with the folder's secret (`--ttl` says for how long):");
-            println!("  TOKEN=$(dunlin token alice --data {})", data.display());
+            text += "A token for a user, signed with the folder's secret (`--ttl` says for how long):\n";
+            text += &format!("  TOKEN=$(dunlin token alice --data {data})\n");
         }
-        println!("  curl -s http://{at}/v1/conversations -H \"Authorization: Bearer $TOKEN\"");
-        println!();
+        text + &format!("  curl -s http://{at}/v1/conversations -H \"Authorization: Bearer $TOKEN\"\n\n")
     }
 }
 

@@ -1,0 +1,90 @@
+//! People who talk: each call waits until what it did can be seen.
+
+use std::time::Duration;
+
+use dunlin_client::{
+    Client, Error,
+    protocol::{Change, Conversation, Message, Outcome, Sent, TokenBody},
+};
+
+use crate::server::Server;
+
+pub struct Person {
+    pub id: String,
+    pub client: Client,
+}
+
+impl Server {
+    pub async fn person(&self, id: &str) -> Person {
+        let token = self.host().mint_token(id, &TokenBody::default()).await.unwrap().token;
+        Person { id: id.to_owned(), client: self.client(&token) }
+    }
+
+    pub async fn two(&self) -> (Person, Person) {
+        (self.person("ann").await, self.person("bea").await)
+    }
+}
+
+impl Person {
+    pub async fn sends(&self, to: &Person, text: &str) -> Sent {
+        let client_id = format!("{text}-{}", getrandom::u64().unwrap());
+        self.settled(self.client.send(&to.id, &client_id, text).await.unwrap()).await
+    }
+
+    pub async fn sends_many(&self, to: &Person, count: usize) -> Vec<Sent> {
+        let mut all = Vec::new();
+        for number in 1..=count {
+            all.push(self.sends(to, &format!("message {number}")).await);
+        }
+        all
+    }
+
+    /// A 202 becomes what a 201 would have been.
+    pub async fn settled(&self, sent: Sent) -> Sent {
+        if sent.outcome != Outcome::Pending {
+            return sent;
+        }
+        loop {
+            let status = self.client.send_status(&sent.token).await.unwrap();
+            match status.outcome {
+                Outcome::Pending => tokio::time::sleep(Duration::from_millis(10)).await,
+                outcome => return Sent { outcome, seq: status.seq, n: status.n, created_at: status.created_at, ..sent },
+            }
+        }
+    }
+
+    pub async fn done(&self, change: Result<Change, Error>) -> Change {
+        let change = change.unwrap();
+        let mut outcome = change.outcome;
+        while outcome == Outcome::Pending {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            outcome = self.client.send_status(&change.token).await.unwrap().outcome;
+        }
+        assert_eq!(outcome, Outcome::Done);
+        change
+    }
+
+    pub async fn inbox(&self) -> Vec<Conversation> {
+        self.client.inbox().get().await.unwrap().data
+    }
+
+    pub async fn unread(&self) -> u64 {
+        self.client.unread().await.unwrap().messages
+    }
+
+    /// The newest page.
+    pub async fn sees(&self, conversation: &str) -> Vec<Message> {
+        self.client.history(conversation).get().await.unwrap().data
+    }
+
+    pub async fn texts(&self, conversation: &str) -> Vec<Option<String>> {
+        self.sees(conversation).await.into_iter().map(|message| message.text).collect()
+    }
+}
+
+pub fn code(result: Result<impl std::fmt::Debug, Error>) -> String {
+    match result {
+        Err(Error::Problem(problem)) => problem.code,
+        other => panic!("a problem, not {other:?}"),
+    }
+}
