@@ -2,7 +2,7 @@
 
 use axum::{
     Json, Router,
-    http::{HeaderValue, header},
+    http::{HeaderValue, StatusCode, header},
     response::{Html, IntoResponse as _},
     routing::get,
 };
@@ -35,6 +35,7 @@ const PAGE: &str = include_str!("docs.html");
         (name = "blocks", description = "Who may not write to whom"),
         (name = "users", description = "Users and their tokens"),
         (name = "operation", description = "For operators"),
+        (name = "development", description = "Only with `serve --dev`"),
     ),
     components(schemas(Problem))
 )]
@@ -54,9 +55,11 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     for item in document.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
-            for response in operation.responses.responses.values_mut() {
-                if let RefOr::T(response) = response {
-                    say_problem(response);
+            for (status, response) in &mut operation.responses.responses {
+                let RefOr::T(response) = response else { continue };
+                say_problem(response);
+                if response.description.is_empty() {
+                    response.description = meaning(status);
                 }
             }
             let problem = Content::new(Some(utoipa::openapi::Ref::from_schema_name("Problem")));
@@ -77,10 +80,13 @@ fn say_problem(response: &mut Response) {
     if let Some(content) = response.content.get("application/json").filter(|content| is_problem(content)).cloned() {
         response.content.clear();
         response.content.insert("application/problem+json".to_owned(), content);
-        if response.description.is_empty() {
-            response.description = "A problem".to_owned();
-        }
     }
+}
+
+/// What a status means where nothing better is said.
+fn meaning(status: &str) -> String {
+    let status: Option<StatusCode> = status.parse().ok();
+    status.and_then(|status| status.canonical_reason()).unwrap_or("An answer").to_owned()
 }
 
 pub(crate) fn router(document: &OpenApi) -> Router<Api> {

@@ -5,6 +5,7 @@
 pub mod check;
 mod disk;
 mod drive;
+pub mod http;
 mod latency;
 mod ledger;
 mod memory;

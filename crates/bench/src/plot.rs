@@ -120,7 +120,7 @@ fn lines(svg: &mut String, runs: &[PacedRun]) {
 }
 
 /// A chart's title and what its colours mean, as (name, colour, dashes).
-fn heading(svg: &mut String, left: f64, title: &str, names: &[(&str, &str, &str)]) {
+pub(crate) fn heading(svg: &mut String, left: f64, title: &str, names: &[(&str, &str, &str)]) {
     let _ = writeln!(svg, "<text x=\"{left}\" y=\"64\" font-weight=\"600\">{title}</text>");
     for (place, (name, colour, dash)) in names.iter().enumerate() {
         let x = left + place as f64 * if names.len() > 3 { 86.0 } else { 150.0 };
@@ -133,22 +133,22 @@ fn heading(svg: &mut String, left: f64, title: &str, names: &[(&str, &str, &str)
     }
 }
 
-fn grid(svg: &mut String, (left, right): (f64, f64), y: f64, name: &str) {
+pub(crate) fn grid(svg: &mut String, (left, right): (f64, f64), y: f64, name: &str) {
     let _ = writeln!(svg, "<line x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>");
     label(svg, left - 6.0, y + 4.0, "end", name);
 }
 
-fn label(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
+pub(crate) fn label(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-size=\"11\">{text}</text>");
 }
 
 /// The next of 1, 2, 4, 6, 8, 10 times a power of ten.
-fn nice(value: f64) -> f64 {
+pub(crate) fn nice(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     [1.0, 2.0, 4.0, 6.0, 8.0, 10.0].into_iter().map(|step| step * power).find(|top| *top >= value).unwrap_or(value)
 }
 
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if value >= 10_000.0 {
         format!("{:.0}k", value / 1_000.0)
     } else if value >= 1_000.0 {
@@ -158,7 +158,7 @@ fn short(value: f64) -> String {
     }
 }
 
-fn time(us: f64) -> String {
+pub(crate) fn time(us: f64) -> String {
     match us {
         us if us >= 1e6 => format!("{:.1} s", us / 1e6),
         us if us >= 10_000.0 => format!("{:.0} ms", us / 1_000.0),

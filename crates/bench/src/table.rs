@@ -124,7 +124,7 @@ fn sentence(verdict: &Verdict, when: &str) -> String {
     )
 }
 
-fn plain(summary: &Summary) -> Vec<String> {
+pub(crate) fn plain(summary: &Summary) -> Vec<String> {
     [summary.p50_us, summary.p99_us, summary.p999_us, summary.max_us].map(number).to_vec()
 }
 
@@ -133,7 +133,7 @@ fn in_fsyncs(report: &Report, summary: &Summary) -> Vec<String> {
     [summary.p50_us, summary.p99_us, summary.p999_us, summary.max_us].map(cell).to_vec()
 }
 
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value < 10.0 { format!("{value:.1}") } else { count(value.round() as u64) }
 }
 
@@ -150,12 +150,12 @@ pub fn count(value: u64) -> String {
     text
 }
 
-fn cells<const COUNT: usize>(cells: [&str; COUNT]) -> Vec<String> {
+pub(crate) fn cells<const COUNT: usize>(cells: [&str; COUNT]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
 /// The first column to the left, the others to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     // A row of one cell is a remark, which makes no column wider.
     let width = |column: usize| {

@@ -54,9 +54,7 @@ impl Client {
     /// # Panics
     /// If the credentials contain what can't stand in a header.
     pub fn new(server: Uri, credentials: &str) -> Client {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        let pool = Pool::builder(TokioExecutor::new()).build(connector);
+        let pool = pool();
         let base = server.to_string().trim_end_matches('/').into();
         Client { pool, base, credentials: bearer(credentials), acting_for: None, timeout: Duration::from_secs(30) }
     }
@@ -65,6 +63,12 @@ impl Client {
     #[must_use]
     pub fn with_credentials(&self, credentials: &str) -> Client {
         Client { credentials: bearer(credentials), ..self.clone() }
+    }
+
+    /// The same caller, who shares no connection with this one.
+    #[must_use]
+    pub fn with_own_connections(&self) -> Client {
+        Client { pool: pool(), ..self.clone() }
     }
 
     /// With a server key: in the name of a user.
@@ -125,6 +129,12 @@ impl Client {
 }
 
 const DUNLIN_USER: HeaderName = HeaderName::from_static("dunlin-user");
+
+fn pool() -> Pool<HttpConnector, Full<Bytes>> {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Pool::builder(TokioExecutor::new()).build(connector)
+}
 
 fn bearer(credentials: &str) -> HeaderValue {
     let mut value = HeaderValue::try_from(format!("Bearer {credentials}")).expect("credentials can stand in a header");

@@ -1,5 +1,6 @@
-//! `dunlin bench engine`: opens data folders for the phases of `dunlin-bench`, which know ports only, and brings the phases into order.
+//! `dunlin bench`, and `dunlin bench engine`, which opens data folders for the phases of `dunlin-bench`, which know ports only, and brings the phases into order.
 
+mod http;
 mod phases;
 
 use std::{
@@ -20,6 +21,7 @@ use dunlin_bench::{
     setup,
 };
 
+pub use http::{HttpBench, http};
 use phases::{Bench, PHASES, open};
 
 const USERS_QUICK: usize = 100;

@@ -60,7 +60,7 @@ pub struct Member {
 #[serde(deny_unknown_fields)]
 pub struct MarkBody {
     /// The seq of the last message that it covers.
-    #[schema(maximum = 9_007_199_254_740_991_u64)]
+    #[schema(maximum = 9_007_199_254_740_991_u64, example = 2_199_023_255_881_u64)]
     pub up_to: u64,
 }
 

@@ -128,7 +128,7 @@ impl SendToBody {
 #[serde(deny_unknown_fields)]
 pub struct EditBody {
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(min_length = 1, max_length = 65_536)]
+    #[schema(min_length = 1, max_length = 65_536, example = "Is the blue bicycle still there?")]
     pub text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opaque: Option<Opaque>,

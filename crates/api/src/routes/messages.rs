@@ -221,6 +221,7 @@ pub(super) async fn edit(
 #[into_params(parameter_in = Query)]
 pub(super) struct DeleteParameters {
     /// For oneself only, or for everyone, which only the sender may and which leaves a marker.
+    #[param(inline)]
     r#for: DeleteFor,
 }
 

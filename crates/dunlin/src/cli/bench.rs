@@ -2,18 +2,29 @@
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+
+/// Measures the server over HTTP, with the engine alone beside it; `bench engine` measures the engine in every way.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Bench {
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    http: dunlin::bench::HttpBench,
+}
 
 #[derive(Subcommand)]
-pub enum Bench {
+enum What {
     /// The disk, the log, and log + projector: throughput, latencies, memory, replay and reads
     Engine(dunlin::bench::EngineBench),
 }
 
 impl Bench {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        match self {
-            Bench::Engine(engine) => dunlin::bench::engine(engine),
+        match self.what {
+            None => dunlin::bench::http(self.http),
+            Some(What::Engine(engine)) => dunlin::bench::engine(engine),
         }
     }
 }

@@ -47,8 +47,7 @@ enum Command {
     ///
     /// Runs without the server. Refused if the log no longer holds everything (it is trimmed after a week).
     Rebuild(rebuild::Rebuild),
-    /// Measure this machine
-    #[command(subcommand)]
+    /// Measure: the server over HTTP, or the engine alone
     Bench(bench::Bench),
 }
 
