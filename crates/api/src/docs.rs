@@ -14,9 +14,8 @@ use utoipa::{
         security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
 };
-use utoipa_axum::router::OpenApiRouter;
 
-use crate::{Api, routes};
+use crate::Api;
 
 const PAGE: &str = include_str!("docs.html");
 
@@ -111,10 +110,4 @@ fn codes() -> String {
         format!("<tr id=\"{name}\"><td><code>{name}</code></td><td>{}</td><td>{}</td><td>{retry}</td></tr>\n", code.status(), code.title())
     };
     Code::ALL.iter().map(row).collect()
-}
-
-/// The whole document, with the routes of developers' mode if asked for.
-pub fn openapi() -> OpenApi {
-    let routes: OpenApiRouter<Api> = OpenApiRouter::with_openapi(base()).merge(routes::v1());
-    complete(routes.into_openapi())
 }

@@ -1,10 +1,10 @@
 //! The gate before `/v1`: who calls, whether not too often, and whether the same was asked and answered before.
 
 use axum::{
-    extract::{Request, State},
+    Router,
+    extract::Request,
     http::Method,
-    middleware::Next,
-    response::{IntoResponse, Response},
+    response::{IntoResponse as _, Response},
 };
 use dunlin_protocol::Code;
 
@@ -15,8 +15,8 @@ use crate::{
     refusal::{Result, refuse},
 };
 
-pub(crate) async fn gate(State(api): State<Api>, mut request: Request, next: Next) -> Result<Response> {
-    let identity = Identity::of(&api, request.headers()).await?;
+pub(crate) async fn pass(api: &Api, router: Router, mut request: Request) -> Result<Response> {
+    let identity = Identity::of(api, request.headers()).await?;
     let taken = match &identity {
         Identity::User { user, .. } => api.limiters.user(user),
         Identity::Server { key, .. } => api.limiters.key(key),
@@ -34,7 +34,7 @@ pub(crate) async fn gate(State(api): State<Api>, mut request: Request, next: Nex
         Identity::User { may_write: false, .. } if !reads => refuse(Code::ScopeMissing, "this token may only read").into_response(),
         _ => {
             request.extensions_mut().insert(identity.clone());
-            idempotency::serve(&api, &identity, request, next).await.into_response()
+            idempotency::serve(api, &identity, request, router).await.into_response()
         }
     };
     standing.tell(response.headers_mut());

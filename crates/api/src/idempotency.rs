@@ -8,16 +8,17 @@ use std::{
 };
 
 use axum::{
+    Router,
     body::Body,
     extract::Request,
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
-    middleware::Next,
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 use bytes::{Bytes, BytesMut};
 use dunlin_app::AnswerKey;
 use dunlin_protocol::Code;
 use sha2::{Digest as _, Sha256};
+use tower::ServiceExt as _;
 
 use crate::{
     Api,
@@ -51,9 +52,9 @@ impl Drop for Serving<'_> {
     }
 }
 
-pub(crate) async fn serve(api: &Api, identity: &Identity, request: Request, next: Next) -> Result<Response> {
+pub(crate) async fn serve(api: &Api, identity: &Identity, request: Request, router: Router) -> Result<Response> {
     let Some(given) = request.headers().get(IDEMPOTENCY_KEY).filter(|_| request.method() == Method::POST) else {
-        return Ok(next.run(request).await);
+        return Ok(router.oneshot(request).await.into_response());
     };
     let given = given.to_str().ok().filter(|key| !key.is_empty() && key.len() <= KEY_CHARS_MAX);
     let given = given.ok_or_else(|| invalid("Idempotency-Key", format!("must have 1 to {KEY_CHARS_MAX} ASCII characters")))?;
@@ -67,7 +68,7 @@ pub(crate) async fn serve(api: &Api, identity: &Identity, request: Request, next
     if let Some(answer) = api.app.answer_given(key).await {
         return again(&answer, fingerprint);
     }
-    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    let response = router.oneshot(Request::from_parts(parts, Body::from(body))).await.into_response();
     if !response.status().is_success() {
         return Ok(response);
     }

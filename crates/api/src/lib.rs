@@ -19,10 +19,11 @@ mod show;
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::{Router, extract::Request, response::Response};
 use dunlin_app::App;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+use tower_http::cors::CorsLayer;
 
-pub use docs::openapi;
 pub use limits::RateLimits;
 pub use metrics::Gauge;
 pub use server::{Connections, serve};
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     limiters: Limiters,
     in_progress: InProgress,
     metrics: Metrics,
+    /// Which pattern a path is of.
+    routes: matchit::Router<&'static str>,
 }
 
 impl std::ops::Deref for Api {
@@ -69,18 +72,40 @@ impl std::ops::Deref for Api {
     }
 }
 
-/// All routes.
-pub fn router(app: App, verifier: Verifier, health: Health, gauges: Gauges, options: Options) -> Router {
-    let limiters = Limiters::new(&options.rate_limits);
-    let api = Api(Arc::new(Inner {
-        app,
-        verifier,
-        health,
-        gauges,
-        options,
-        limiters,
-        in_progress: InProgress::default(),
-        metrics: Metrics::default(),
-    }));
-    routes::router(api)
+/// Everything that can be called, as one service.
+#[derive(Clone)]
+pub struct Service {
+    api: Api,
+    router: Router,
+    cors: Option<CorsLayer>,
+}
+
+impl Service {
+    pub fn new(app: App, verifier: Verifier, health: Health, gauges: Gauges, options: Options) -> Service {
+        let limiters = Limiters::new(&options.rate_limits);
+        let cors = routes::cors(&options.cors_origins);
+        let (router, document) = routes::router(options.dev);
+        let api = Api(Arc::new(Inner {
+            app,
+            verifier,
+            health,
+            gauges,
+            options,
+            limiters,
+            in_progress: InProgress::default(),
+            metrics: Metrics::default(),
+            routes: routes::patterns(&document),
+        }));
+        Service { router: router.with_state(api.clone()), api, cors }
+    }
+
+    pub(crate) async fn answer(self, request: Request) -> Response {
+        let Service { api, router, cors } = self;
+        let answer = service_fn(move |request| layers::answer(api.clone(), router.clone(), request));
+        let Ok(response) = match cors {
+            None => answer.oneshot(request).await,
+            Some(cors) => cors.layer(answer).oneshot(request).await,
+        };
+        response
+    }
 }

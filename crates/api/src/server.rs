@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use axum::{Router, body::Body, http::Response};
+use axum::{body::Body, http::Response};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -12,8 +12,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
-use tower::ServiceExt as _;
 use tracing::{debug, warn};
+
+use crate::Service;
 
 /// What connections may cost.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +38,7 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Serves until `stop`, then lets requests end.
-pub async fn serve(listener: TcpListener, router: Router, connections: Connections, stop: impl Future<Output = ()>) {
+pub async fn serve(listener: TcpListener, service: Service, connections: Connections, stop: impl Future<Output = ()>) {
     let places = Arc::new(Semaphore::new(connections.max));
     let graceful = GracefulShutdown::new();
     let mut stop = std::pin::pin!(stop);
@@ -59,7 +60,7 @@ pub async fn serve(listener: TcpListener, router: Router, connections: Connectio
                 continue;
             }
         };
-        let connection = graceful.watch(connection(stream, router.clone(), connections));
+        let connection = graceful.watch(connection(stream, service.clone(), connections));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 debug!(%error, "a connection ended");
@@ -75,12 +76,12 @@ pub async fn serve(listener: TcpListener, router: Router, connections: Connectio
 
 fn connection(
     stream: TcpStream,
-    router: Router,
+    service: Service,
     connections: Connections,
 ) -> impl hyper_util::server::graceful::GracefulConnection<Error = hyper::Error> {
     // Answers are small; waiting for more to send would only delay them.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request: Request<Incoming>| answer(router.clone(), request));
+    let service = service_fn(move |request: Request<Incoming>| answer(service.clone(), request));
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(connections.head_arrives_max)
@@ -89,6 +90,6 @@ fn connection(
         .serve_connection(TokioIo::new(stream), service)
 }
 
-async fn answer(router: Router, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    router.oneshot(request.map(Body::new)).await
+async fn answer(service: Service, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    Ok(service.answer(request.map(Body::new)).await)
 }

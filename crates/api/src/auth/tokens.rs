@@ -2,7 +2,11 @@
 //!
 //! The algorithm belongs to the key, never to the token: a token that says another one, or none, is refused.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
 use dunlin_model::{Millis, UserId};
 use dunlin_protocol::Code;
@@ -15,15 +19,41 @@ use crate::refusal::{Refusal, Result, refuse};
 /// Clocks of other machines may differ by this.
 const LEEWAY_S: u64 = 10;
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
+/// For so long a token is not verified again: so long may a key live on that was taken out of the JWKS.
+const VERIFIED_FOR: Duration = Duration::from_secs(5);
+const VERIFIED_MAX: usize = 20_000;
 
 /// Tells genuine tokens from others, and signs some.
 pub struct Verifier {
     secret: Option<(DecodingKey, EncodingKey)>,
     jwks: Option<Jwks>,
     audience: String,
+    verified: Mutex<Verified>,
+}
+
+/// Tokens that were found genuine a moment ago. Half of them at least are the latest.
+#[derive(Default)]
+struct Verified {
+    young: HashMap<Box<str>, (Claims, Instant)>,
+    old: HashMap<Box<str>, (Claims, Instant)>,
+}
+
+impl Verified {
+    fn get(&self, token: &str, now: Instant) -> Option<Claims> {
+        let (claims, until) = self.young.get(token).or_else(|| self.old.get(token))?;
+        (now < *until).then(|| claims.clone())
+    }
+
+    fn insert(&mut self, token: &str, claims: Claims, until: Instant) {
+        if self.young.len() >= VERIFIED_MAX / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(token.into(), (claims, until));
+    }
 }
 
 /// What a genuine token says.
+#[derive(Clone)]
 pub(crate) struct Claims {
     pub(crate) user: UserId,
     pub(crate) issued_at: Millis,
@@ -58,7 +88,7 @@ impl Verifier {
     /// Without a secret, no token with HS256 is genuine, and none can be signed here.
     pub fn new(secret: Option<&[u8]>, jwks: Option<Jwks>, audience: String) -> Verifier {
         let secret = secret.map(|secret| (DecodingKey::from_secret(secret), EncodingKey::from_secret(secret)));
-        Verifier { secret, jwks, audience }
+        Verifier { secret, jwks, audience, verified: Mutex::default() }
     }
 
     /// What is wrong with the keys, for the operator.
@@ -70,6 +100,10 @@ impl Verifier {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(invalid());
         }
+        let now = Instant::now();
+        if let Some(claims) = self.verified().get(token, now) {
+            return Ok(claims);
+        }
         let header = decode_header(token).map_err(|_| invalid())?;
         let payload = match (header.alg, &self.secret, &self.jwks) {
             (Algorithm::HS256, Some((key, _)), _) => self.decoded(token, key, Algorithm::HS256)?,
@@ -79,7 +113,14 @@ impl Verifier {
             }
             _ => return Err(invalid()),
         };
-        self.claims(payload)
+        let good_for = Duration::from_secs_f64((payload.exp - now_s()).clamp(0.0, VERIFIED_FOR.as_secs_f64()));
+        let claims = self.claims(payload)?;
+        self.verified().insert(token, claims.clone(), now + good_for);
+        Ok(claims)
+    }
+
+    fn verified(&self) -> MutexGuard<'_, Verified> {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn decoded(&self, token: &str, key: &DecodingKey, alg: Algorithm) -> Result<Payload> {

@@ -12,49 +12,47 @@ mod users;
 
 use axum::{
     Json, Router,
-    http::{HeaderName, HeaderValue, StatusCode, header},
-    middleware::{from_fn_with_state, map_response},
+    http::{HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::get,
 };
 use dunlin_app::Changed;
-use tower_http::{
-    catch_panic::CatchPanicLayer,
-    cors::{AllowOrigin, Any, CorsLayer},
-};
+use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+use utoipa::openapi::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{Api, docs, gate::gate, layers, metrics, show};
+use crate::{Api, docs, layers, metrics, show};
 
-pub(crate) fn router(api: Api) -> Router {
-    let (router, document) = documented(&api).split_for_parts();
+/// All routes, and the document that lists them.
+pub(crate) fn router(is_dev: bool) -> (Router<Api>, OpenApi) {
+    let (router, document) = documented(is_dev).split_for_parts();
     let document = docs::complete(document);
-    let router = router
-        .merge(docs::router(&document))
-        .fallback(layers::not_found)
-        .method_not_allowed_fallback(layers::method_not_allowed)
-        .layer(CatchPanicLayer::custom(layers::panicked))
-        .layer(from_fn_with_state(api.clone(), layers::around))
-        .layer(map_response(async |mut response: Response| {
-            response.headers_mut().entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
-            response
-        }));
-    let router = if api.options.cors_origins.is_empty() { router } else { router.layer(cors(&api.options.cors_origins)) };
-    router.with_state(api)
+    let router = router.merge(docs::router(&document)).fallback(layers::not_found).method_not_allowed_fallback(layers::method_not_allowed);
+    (router, document)
 }
 
-/// Every route that the document lists.
-pub(crate) fn documented(api: &Api) -> OpenApiRouter<Api> {
+fn documented(is_dev: bool) -> OpenApiRouter<Api> {
     let operation = OpenApiRouter::with_openapi(docs::base())
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))
         .routes(routes!(metrics::show));
-    let operation = if api.options.dev { operation.routes(routes!(dev::token)) } else { operation };
-    operation.merge(v1().layer(from_fn_with_state(api.clone(), gate)))
+    let operation = if is_dev { operation.routes(routes!(dev::token)) } else { operation };
+    operation.merge(v1())
+}
+
+/// Which pattern a path is of, for metrics: paths may name people, and there are endless ones.
+pub(crate) fn patterns(document: &OpenApi) -> matchit::Router<&'static str> {
+    let mut patterns = matchit::Router::new();
+    let others = ["/openapi.json", "/docs"].map(str::to_owned);
+    for path in document.paths.paths.keys().cloned().chain(others) {
+        // As many as there are routes, for as long as the process lives.
+        let pattern: &'static str = path.clone().leak();
+        patterns.insert(path, pattern).expect("the router has taken the same patterns");
+    }
+    patterns
 }
 
 /// Behind the gate: whoever comes here is known.
-pub(crate) fn v1() -> OpenApiRouter<Api> {
+fn v1() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(messages::send_to_user))
         .routes(routes!(messages::history, messages::send))
@@ -77,17 +75,18 @@ pub(crate) fn v1() -> OpenApiRouter<Api> {
         .routes(routes!(users::me, users::change_me))
         .routes(routes!(users::get, users::put))
         .routes(routes!(users::mint_token, users::revoke_tokens))
-        // What is under /v1 and not there is told to known callers only.
-        .route("/v1/{*rest}", get(layers::not_found).fallback(layers::not_found))
 }
 
-fn cors(origins: &[String]) -> CorsLayer {
+pub(crate) fn cors(origins: &[String]) -> Option<CorsLayer> {
+    if origins.is_empty() {
+        return None;
+    }
     let allowed = match origins.iter().any(|origin| origin == "*") {
         true => AllowOrigin::from(Any),
         false => AllowOrigin::list(origins.iter().filter_map(|origin| origin.parse().ok())),
     };
     let exposed = ["etag", "idempotency-replayed", "location", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id"];
-    CorsLayer::new()
+    let layer = CorsLayer::new()
         .allow_origin(allowed)
         .allow_methods(Any)
         .allow_headers([
@@ -98,7 +97,8 @@ fn cors(origins: &[String]) -> CorsLayer {
             HeaderName::from_static("x-request-id"),
         ])
         .expose_headers(exposed.map(HeaderName::from_static))
-        .max_age(std::time::Duration::from_secs(3600))
+        .max_age(std::time::Duration::from_secs(3600));
+    Some(layer)
 }
 
 /// 200 for what took effect, 202 for what is durable and will be judged.

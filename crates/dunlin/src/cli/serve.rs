@@ -15,7 +15,7 @@ use dunlin_api::{
     auth::{Jwks, JwksSource, Verifier},
 };
 use dunlin_model::{Name, Scope};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tracing::{info, warn};
 
 use super::{Configured, caught_up, runtime};
@@ -48,7 +48,7 @@ impl Serve {
 
 async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
     let listen = config.server.listen;
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("failed to listen on {listen}"))?;
+    let listener = bind(listen).with_context(|| format!("failed to listen on {listen}"))?;
     let engine = Arc::new(Engine::open(&config.server.data, engine_options(&config)?)?);
     caught_up(&engine).await?;
     let welcome = Welcome { first_key: first_key(&engine).await?, is_dev };
@@ -58,10 +58,10 @@ async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
         let sent = dev::seed(&engine.app).await.context("failed to make the demo's conversations")?;
         info!(sent, "the demo's conversations are there");
     }
-    let router = router(&config, &engine, verifier, is_dev);
+    let service = service(&config, &engine, verifier, is_dev);
     let connections = Connections { max: config.server.connections_max, ..Connections::default() };
     welcome.say(&config.server.data, listener.local_addr()?);
-    dunlin_api::serve(listener, router, connections, stopped()).await;
+    dunlin_api::serve(listener, service, connections, stopped()).await;
     info!("stopping");
     // Whatever request still holds the engine, everything is put into files; then the process ends.
     tokio::task::spawn_blocking(move || match Arc::try_unwrap(engine) {
@@ -71,6 +71,15 @@ async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
     .await?
     .context("failed to flush")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// With a queue in which a crowd that comes at once finds room: whoever does not tries again after a second.
+fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
+    const QUEUE: u32 = 4_096;
+    let socket = if listen.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen)?;
+    socket.listen(QUEUE)
 }
 
 fn engine_options(config: &Config) -> anyhow::Result<EngineOptions> {
@@ -122,7 +131,7 @@ async fn verifier(config: &Config, engine: &Engine) -> anyhow::Result<Verifier> 
     Ok(Verifier::new(secret.as_deref(), jwks, config.auth.audience.clone()))
 }
 
-fn router(config: &Config, engine: &Arc<Engine>, verifier: Verifier, is_dev: bool) -> axum::Router {
+fn service(config: &Config, engine: &Arc<Engine>, verifier: Verifier, is_dev: bool) -> dunlin_api::Service {
     let limits = &config.limits;
     let options = dunlin_api::Options {
         body_bytes_max: config.server.body_bytes_max,
@@ -141,7 +150,7 @@ fn router(config: &Config, engine: &Arc<Engine>, verifier: Verifier, is_dev: boo
         let memory = ("resident_memory_bytes", "Memory of this process", resident_bytes());
         gauges.gauges().into_iter().chain([memory]).map(|(name, help, value)| Gauge { name, help, value }).collect()
     };
-    dunlin_api::router(engine.app.clone(), verifier, Arc::new(move || troubles.troubles()), Arc::new(gauges), options)
+    dunlin_api::Service::new(engine.app.clone(), verifier, Arc::new(move || troubles.troubles()), Arc::new(gauges), options)
 }
 
 fn resident_bytes() -> f64 {
