@@ -75,9 +75,12 @@ pub(crate) async fn serve(api: &Api, identity: &Identity, request: Request, rout
     let (parts, body) = response.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.map_err(|_| refuse(Code::Internal, "the answer could not be written"))?;
     if body.len() <= ANSWER_BYTES_MAX {
-        let mut answer = BytesMut::with_capacity(2 + FINGERPRINT_BYTES + body.len());
+        let place = parts.headers.get(header::LOCATION).map_or(&b""[..], HeaderValue::as_bytes);
+        let mut answer = BytesMut::with_capacity(4 + FINGERPRINT_BYTES + place.len() + body.len());
         answer.extend_from_slice(&parts.status.as_u16().to_be_bytes());
         answer.extend_from_slice(&fingerprint);
+        answer.extend_from_slice(&u16::try_from(place.len()).unwrap_or_default().to_be_bytes());
+        answer.extend_from_slice(place);
         answer.extend_from_slice(&body);
         api.app.remember_answer(key, answer.freeze()).await;
     }
@@ -107,13 +110,18 @@ fn hash(parts: &[&[u8]]) -> [u8; FINGERPRINT_BYTES] {
 fn again(answer: &Bytes, fingerprint: [u8; FINGERPRINT_BYTES]) -> Result<Response> {
     let broken = || refuse(Code::Internal, "a remembered answer can't be read");
     let (status, rest) = answer.split_first_chunk::<2>().ok_or_else(broken)?;
-    let (first, body) = rest.split_first_chunk::<FINGERPRINT_BYTES>().ok_or_else(broken)?;
+    let (first, rest) = rest.split_first_chunk::<FINGERPRINT_BYTES>().ok_or_else(broken)?;
+    let (place_len, rest) = rest.split_first_chunk::<2>().ok_or_else(broken)?;
+    let (place, body) = rest.split_at_checked(u16::from_be_bytes(*place_len).into()).ok_or_else(broken)?;
     if *first != fingerprint {
         return Err(refuse(Code::IdempotencyKeyReused, "the first request with this key had another body"));
     }
     let mut response = Response::new(Body::from(Bytes::copy_from_slice(body)));
     *response.status_mut() = StatusCode::from_u16(u16::from_be_bytes(*status)).map_err(|_| broken())?;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(place) = HeaderValue::from_bytes(place).ok().filter(|place| !place.is_empty()) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     Ok(response)
 }

@@ -70,7 +70,13 @@ impl From<AppError> for Refusal {
             AppError::NoUser(user) => refuse(Code::UserNotFound, format!("there is no user {user}")),
             AppError::InvalidCursor => refuse(Code::InvalidCursor, "the cursor or token is not one of this query"),
             AppError::BlocksSelf => invalid("user", "must be someone else"),
-            AppError::ReservedType(kind) => invalid("/type", format!("{kind} is reserved, or does not fit the sender")),
+            AppError::ReservedType(kind) => invalid(
+                "/type",
+                format!(
+                    "does not fit the sender: {kind} is for {}",
+                    if kind == "system" { "messages without one, and those have no other" } else { "robots" }
+                ),
+            ),
             AppError::Rejected(rejection) => rejected(rejection),
             AppError::Parked => refuse(Code::ConversationParked, "an event of this conversation could not be read by this version"),
             AppError::Busy => refuse(Code::Busy, "too much waits to be made visible"),

@@ -1,7 +1,9 @@
 //! What use cases give, as it goes over the wire.
 
 use data_encoding::BASE64;
-use dunlin_app::{Changed, ConversationView, FeedPage, HistoryPage, HistoryQuery, MemberView, MessageView, Receipts, Sent, Status};
+use dunlin_app::{
+    Changed, ConversationView, FeedPage, HistoryPage, HistoryQuery, MemberView, MessageView, Receipts, SendToken, Sent, Status,
+};
 use dunlin_model::{
     Accepted, Content, ConversationId, ConversationKind, FeedRow, Happening, Metadata, Outcome, Revision, Seq, Shown, User, UserId,
 };
@@ -196,6 +198,7 @@ fn feed_item(row: FeedRow) -> wire::FeedItem {
         conversation: row.key.conversation.to_string(),
         seq: row.key.seq.get(),
         at: Time(row.key.at),
+        token: SendToken { conversation: row.key.conversation, seq: row.key.seq }.to_string(),
         target: row.target.map(Seq::get),
     }
 }

@@ -19,7 +19,8 @@ impl App {
         if caller == other {
             return Err(AppError::BlocksSelf);
         }
-        if on {
+        // Whoever blocked someone may take that back, whatever became of them.
+        if on || !self.standings(caller).await?.iter().any(|standing| standing.other == *other) {
             self.must_exist(std::slice::from_ref(other)).await?;
         }
         let pair = Pair::new(caller.clone(), other.clone());

@@ -18,6 +18,12 @@ pub struct FeedPage {
 }
 
 impl App {
+    /// Nothing yet, and where to resume from: for a device that has just read the inbox.
+    pub async fn feed_from_now(&self) -> Result<FeedPage, AppError> {
+        let safe = beginning(self.store.horizon(self.log.partitions()).await?);
+        Ok(FeedPage { rows: Vec::new(), next: None, safe: cursor::write(CURSOR, &safe), reset: false })
+    }
+
     /// What happened after the cursor, in order of log time; without one, all that is kept.
     pub async fn feed(&self, caller: &UserId, after: Option<&str>, limit: usize) -> Result<FeedPage, AppError> {
         let limit = limit.clamp(1, PAGE_MAX);

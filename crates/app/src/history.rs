@@ -11,7 +11,7 @@ pub enum HistoryQuery {
     Newest,
     Before(Seq),
     After(Seq),
-    /// Half of the page before and half after a message, with it in the middle.
+    /// Half of the page before and half after a message, with it in the middle; where one side has fewer, the other has more.
     Around(Seq),
     /// Strictly earlier.
     BeforeTime(Millis),
@@ -97,15 +97,21 @@ impl App {
         let reader = Reader { app: self, caller, conversation, floor: self.floor(caller, conversation, &head).await? };
         let limit = limit.clamp(1, PAGE_MAX);
         let (rows, older, newer) = match query {
-            HistoryQuery::Newest => reader.older_than(Seq::MAX, limit).await?.and_nothing_newer(),
-            HistoryQuery::Before(seq) => reader.older_than(seq, limit).await?.with_newer(),
-            HistoryQuery::After(seq) => reader.newer_than(seq, limit).await?.with_older(),
-            HistoryQuery::Around(seq) => reader.around(seq, limit).await?,
-            HistoryQuery::BeforeTime(at) => {
-                let before = reader.first_at_or_after(at).await?;
-                reader.older_than(before, limit).await?.with_newer()
+            HistoryQuery::Newest => {
+                let Stretch { rows, more } = reader.older_than(Seq::MAX, limit).await?;
+                reader.page(rows, Some(more), Some(false)).await?
             }
-            HistoryQuery::Numbers { from, to } => reader.numbers(from, to, limit).await?,
+            HistoryQuery::Before(seq) => reader.page_before(seq, limit).await?,
+            HistoryQuery::After(seq) => {
+                let Stretch { rows, more } = reader.newer_than(seq, limit).await?;
+                reader.page(rows, None, Some(more)).await?
+            }
+            HistoryQuery::Around(seq) => reader.around(seq, limit).await?,
+            HistoryQuery::BeforeTime(at) => reader.page_before(reader.first_at_or_after(at).await?, limit).await?,
+            HistoryQuery::Numbers { from, to } => {
+                let rows = reader.numbers(from, to, limit).await?;
+                reader.page(rows, None, None).await?
+            }
         };
         let messages = reader.views(rows).await?;
         Ok(HistoryPage { messages, older, newer })
@@ -147,34 +153,27 @@ struct Stretch {
 
 type Page = (Vec<MessageRow>, Option<Seq>, Option<Seq>);
 
-impl Stretch {
-    fn newest(&self) -> Option<Seq> {
-        self.rows.first().map(|row| row.seq)
-    }
-
-    fn oldest(&self) -> Option<Seq> {
-        self.rows.last().map(|row| row.seq)
-    }
-
-    fn and_nothing_newer(self) -> Page {
-        let older = self.oldest().filter(|_| self.more);
-        (self.rows, older, None)
-    }
-
-    /// Read towards older ones from somewhere in the middle.
-    fn with_newer(self) -> Page {
-        let (older, newer) = (self.oldest().filter(|_| self.more), self.newest());
-        (self.rows, older, newer)
-    }
-
-    /// Read towards newer ones from somewhere in the middle.
-    fn with_older(self) -> Page {
-        let (older, newer) = (self.oldest(), self.newest().filter(|_| self.more));
-        (self.rows, older, newer)
-    }
-}
-
 impl Reader<'_> {
+    /// Says where there is more; looks where that is not known.
+    async fn page(&self, rows: Vec<MessageRow>, more_older: Option<bool>, more_newer: Option<bool>) -> Result<Page, AppError> {
+        let (Some(newest), Some(oldest)) = (rows.first().map(|row| row.seq), rows.last().map(|row| row.seq)) else {
+            return Ok((rows, None, None));
+        };
+        let more_older = match more_older {
+            Some(more) => more,
+            None => !self.older_than(oldest, 1).await?.rows.is_empty(),
+        };
+        let more_newer = match more_newer {
+            Some(more) => more,
+            None => !self.newer_than(newest, 1).await?.rows.is_empty(),
+        };
+        Ok((rows, more_older.then_some(oldest), more_newer.then_some(newest)))
+    }
+
+    async fn page_before(&self, before: Seq, limit: usize) -> Result<Page, AppError> {
+        let Stretch { rows, more } = self.older_than(before, limit).await?;
+        self.page(rows, Some(more), None).await
+    }
     async fn older_than(&self, before: Seq, limit: usize) -> Result<Stretch, AppError> {
         let mut range = SeqRange { after: self.floor, before };
         let mut rows = Vec::new();
@@ -208,13 +207,16 @@ impl Reader<'_> {
         }
     }
 
+    /// Half before and half after; where one side has fewer, the other has more.
     async fn around(&self, seq: Seq, limit: usize) -> Result<Page, AppError> {
-        let older = self.older_than(seq.next(), limit.div_ceil(2)).await?;
-        let newer = self.newer_than(seq, limit - older.rows.len().min(limit)).await?;
-        let more_older = older.oldest().filter(|_| older.more);
-        let more_newer = newer.newest().or(older.newest()).filter(|_| newer.more);
-        let rows = newer.rows.into_iter().chain(older.rows).take(limit).collect();
-        Ok((rows, more_older, more_newer))
+        let mut newer = self.newer_than(seq, limit / 2).await?;
+        let older = self.older_than(seq.next(), limit - newer.rows.len()).await?;
+        if newer.more && newer.rows.len() + older.rows.len() < limit {
+            newer = self.newer_than(seq, limit - older.rows.len()).await?;
+        }
+        let (more_older, more_newer) = (older.more, newer.more);
+        let rows = newer.rows.into_iter().chain(older.rows).collect();
+        self.page(rows, Some(more_older), Some(more_newer)).await
     }
 
     /// The first message at or after a time. Times rise with seqs, so the index gives a row at most one stretch too far.
@@ -234,9 +236,9 @@ impl Reader<'_> {
         }
     }
 
-    async fn numbers(&self, from: N, to: N, limit: usize) -> Result<Page, AppError> {
+    async fn numbers(&self, from: N, to: N, limit: usize) -> Result<Vec<MessageRow>, AppError> {
         let Some(start) = self.app.store.index_at_n(self.conversation, from.max(N(1))).await? else {
-            return Ok((Vec::new(), None, None));
+            return Ok(Vec::new());
         };
         let mut range = SeqRange { after: start.seq.previous().max(self.floor), before: Seq::MAX };
         let mut rows = Vec::new();
@@ -249,8 +251,7 @@ impl Reader<'_> {
             if end || rows.len() >= limit {
                 rows.truncate(limit);
                 rows.reverse();
-                let (older, newer) = (rows.last().map(|row| row.seq), rows.first().map(|row| row.seq));
-                return Ok((rows, older, newer));
+                return Ok(rows);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What can be done with a message that exists: edit, delete, react.
+//! What can be done with a message that the caller can see: edit, delete, react.
 
 use dunlin_model::{Body, Content, ConversationId, Delete, Edit, Emoji, Hide, React, Seq, UserId};
 
@@ -6,12 +6,12 @@ use crate::{App, AppError, Changed};
 
 impl App {
     pub async fn edit(&self, caller: &UserId, conversation: ConversationId, target: Seq, content: Content) -> Result<Changed, AppError> {
-        self.member(caller, conversation).await?;
+        self.visible_message(caller, conversation, target).await?;
         self.change(caller, conversation, Body::Edit(Edit { conversation, target, content })).await
     }
 
     pub async fn delete_for_everyone(&self, caller: &UserId, conversation: ConversationId, target: Seq) -> Result<Changed, AppError> {
-        self.member(caller, conversation).await?;
+        self.visible_message(caller, conversation, target).await?;
         self.change(caller, conversation, Body::Delete(Delete { conversation, target })).await
     }
 
@@ -28,7 +28,7 @@ impl App {
         emoji: Emoji,
         on: bool,
     ) -> Result<Changed, AppError> {
-        self.member(caller, conversation).await?;
+        self.visible_message(caller, conversation, target).await?;
         self.change(caller, conversation, Body::React(React { conversation, target, emoji, on })).await
     }
 }

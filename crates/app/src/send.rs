@@ -62,6 +62,11 @@ impl App {
             Destination::User(to) => self.address(sender.as_ref(), to).await?,
             Destination::Conversation(conversation) => (self.existing(sender.as_ref(), conversation).await?, None),
         };
+        if let (Some(sender), Some(target)) = (&sender, reply_to)
+            && !self.robots.contains(sender)
+        {
+            self.visible_message(sender, conversation, target).await?;
+        }
         Ok(Message { conversation, opening, client_id, message_type, content, reply_to, metadata })
     }
 

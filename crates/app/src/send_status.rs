@@ -53,16 +53,19 @@ pub async fn outcome_of(store: &dyn MessageStore, conversation: ConversationId, 
 }
 
 impl App {
-    /// What became of a send; `None` while that is not known. Who refused events were sent by is told nobody else.
-    pub async fn send_status(&self, caller: &UserId, token: SendToken) -> Result<Option<Outcome>, AppError> {
+    /// What became of a send; `None` while that is not known. Told to its sender (none for the system), and of what took effect to the members.
+    pub async fn send_status(&self, caller: Option<&UserId>, token: SendToken) -> Result<Option<Outcome>, AppError> {
         let SendToken { conversation, seq } = token;
         // Before the rows: what is projected by now has written its own.
         let projected = self.is_projected(token).await?;
         if let Some(row) = self.store.outcome(conversation, seq).await? {
-            return if row.actor.as_ref() == Some(caller) { Ok(Some(row.outcome)) } else { Err(AppError::NoConversation) };
+            return if row.actor.as_ref() == caller { Ok(Some(row.outcome)) } else { Err(AppError::NoConversation) };
+        }
+        if self.store.message(conversation, seq).await?.is_some_and(|message| message.sender.as_ref() == caller) {
+            return Ok(outcome_of(&*self.store, conversation, seq).await?);
         }
         match self.store.head(conversation).await? {
-            Some(head) if head.is_member(caller) => Ok(outcome_of(&*self.store, conversation, seq).await?),
+            Some(head) if caller.is_some_and(|caller| head.is_member(caller)) => Ok(outcome_of(&*self.store, conversation, seq).await?),
             _ if projected => Err(AppError::NoConversation),
             // As yet there may be no conversation to be a member of.
             _ => Ok(None),

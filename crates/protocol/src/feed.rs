@@ -23,6 +23,8 @@ pub struct FeedItem {
     pub conversation: String,
     pub seq: u64,
     pub at: Time,
+    /// What became of it: `GET /v1/sends/{token}`. Reads take it as `at_least`.
+    pub token: String,
     /// The message that it is about, where that is not the event itself.
     pub target: Option<u64>,
 }

@@ -1,16 +1,16 @@
 //! Everything that happened to the caller, for a device that was away.
 
 use axum::{Json as Answer, extract::State};
-use dunlin_protocol::Feed;
+use dunlin_protocol::{Code, Feed};
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use super::sends::at_least;
 use crate::{
     Api,
     auth::Caller,
     extract::{self, Query},
-    refusal::Result,
+    refusal::{Result, refuse},
     show,
 };
 
@@ -23,8 +23,17 @@ pub(super) struct FeedParameters {
     limit: Option<usize>,
     /// From `safe` or `next` of an earlier answer; everything that is kept if not given.
     cursor: Option<String>,
+    /// `now`: nothing yet, only where to resume from. For a device that has just read the inbox.
+    #[param(inline)]
+    from: Option<From>,
     /// Waits until what this token names can be seen.
     at_least: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum From {
+    Now,
 }
 
 /// What happened to the caller across conversations, oldest first.
@@ -32,5 +41,11 @@ pub(super) struct FeedParameters {
 pub(super) async fn feed(State(api): State<Api>, Caller(caller): Caller, Query(parameters): Query<FeedParameters>) -> Result<Answer<Feed>> {
     let limit = extract::limit(parameters.limit)?;
     at_least(&api, parameters.at_least.as_deref()).await?;
+    if let Some(From::Now) = parameters.from {
+        if parameters.cursor.is_some() {
+            return Err(refuse(Code::MalformedRequest, "give cursor or from, not both"));
+        }
+        return Ok(Answer(show::feed(api.app.feed_from_now().await?)));
+    }
     Ok(Answer(show::feed(api.app.feed(&caller, parameters.cursor.as_deref(), limit).await?)))
 }

@@ -6,7 +6,7 @@ use dunlin_protocol::{Code, Problem, SendStatus};
 
 use crate::{
     Api,
-    auth::Caller,
+    auth::Identity,
     extract::Path,
     refusal::{Result, refuse},
     show,
@@ -14,12 +14,12 @@ use crate::{
 
 /// What became of a send or a change, by its token.
 ///
-/// Told to whoever sent it, and of accepted ones to the conversation's members.
+/// Told to whoever sent it (a server key that acts for nobody is the system), and of what took effect to the conversation's members.
 #[utoipa::path(get, path = "/v1/sends/{token}", tag = "messages", operation_id = "get_send",
     params(("token" = String, Path)), responses((status = 200, body = SendStatus), (status = 404, body = Problem)))]
-pub(super) async fn status(State(api): State<Api>, Caller(caller): Caller, Path(token): Path<String>) -> Result<Answer<SendStatus>> {
+pub(super) async fn status(State(api): State<Api>, identity: Identity, Path(token): Path<String>) -> Result<Answer<SendStatus>> {
     let token: SendToken = token.parse().map_err(|_| refuse(Code::InvalidCursor, "this is no token of a send"))?;
-    let outcome = api.app.send_status(&caller, token).await?;
+    let outcome = api.app.send_status(identity.sender()?.as_ref(), token).await?;
     Ok(Answer(show::send_status(token.conversation, outcome)))
 }
 

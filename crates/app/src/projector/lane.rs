@@ -161,7 +161,7 @@ impl Lane {
             let key = dedup_key(event);
             facts.keys.push(key.clone());
             wanted.dedup.extend(key.map(|key| (key, at.seq)));
-            if reaches_others(&event.body) && !self.blocks.contains(&event.key) {
+            if asks_for_blocks(&event.body) && !self.blocks.contains(&event.key) {
                 self.blocks.insert(event.key, Vec::new());
                 wanted.blocks.push((event.key, at.seq));
             }
@@ -214,7 +214,7 @@ impl Lane {
         };
         Inputs {
             dedup: facts.keys[number].as_ref().and_then(newest),
-            blocks: if reaches_others(body) { self.blocks.get(&event.key).cloned().unwrap_or_default() } else { Vec::new() },
+            blocks: if asks_for_blocks(body) { self.blocks.get(&event.key).cloned().unwrap_or_default() } else { Vec::new() },
             target: body.target().and_then(|target| facts.behind.targets.get(&target).cloned().flatten()),
         }
     }
@@ -317,7 +317,7 @@ fn dedup_key(event: &Event) -> Option<DedupKey> {
     Some(DedupKey { conversation: message.conversation, sender: event.actor.clone(), client_id: message.client_id.clone() })
 }
 
-/// Whether a block between the two stops it.
-fn reaches_others(body: &Body) -> bool {
-    matches!(body, Body::Open(_) | Body::Message(_) | Body::Edit(_) | Body::React(_))
+/// Whether a block between the two stops it, or changes it.
+fn asks_for_blocks(body: &Body) -> bool {
+    matches!(body, Body::Open(_) | Body::Message(_) | Body::Edit(_) | Body::React(_) | Body::Block(_))
 }

@@ -128,11 +128,18 @@ fn pages_agree(app: &App, user: &UserId, conversation: ConversationId, all: &[Me
             let (seq, n, at) = (view.message.seq, view.message.n, view.message.created_at);
             let around = page(HistoryQuery::Around(seq), limit);
             let found = seqs(&around.messages);
+            prop_assert_eq!(found.len(), limit.min(whole.len()), "around {} by {} is full", seq, limit);
             prop_assert!(found.contains(&seq) && whole.windows(found.len()).any(|part| part == found), "around {}", seq);
             prop_assert_eq!(around.older.is_some(), found.last() != whole.last(), "older than around {} by {}", seq, limit);
             prop_assert_eq!(around.newer.is_some(), found.first() != whole.first(), "newer than around {} by {}", seq, limit);
             let earlier: Vec<Seq> = all.iter().filter(|view| view.message.created_at < at).map(|view| view.message.seq).collect();
-            prop_assert_eq!(seqs(&page(HistoryQuery::BeforeTime(at), limit).messages), first(&earlier, limit));
+            let before_time = page(HistoryQuery::BeforeTime(at), limit);
+            prop_assert_eq!(seqs(&before_time.messages), first(&earlier, limit));
+            for page in [&before_time, &page(HistoryQuery::Before(seq), limit), &page(HistoryQuery::After(seq), limit)] {
+                let found = seqs(&page.messages);
+                prop_assert_eq!(page.older.is_some(), !found.is_empty() && found.last() != whole.last(), "older than {:?}", found);
+                prop_assert_eq!(page.newer.is_some(), !found.is_empty() && found.first() != whole.first(), "newer than {:?}", found);
+            }
             let to = N(n.0 + 4);
             let mut range: Vec<Seq> =
                 all.iter().filter(|view| n <= view.message.n && view.message.n <= to).map(|v| v.message.seq).collect();

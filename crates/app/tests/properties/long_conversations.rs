@@ -66,8 +66,8 @@ fn a_conversation_of_two_buckets_reads_the_same_by_page_by_number_and_by_time() 
         assert_eq!(seqs(&talk.page(HistoryQuery::Before(seq), 30)), older[..older.len().min(30)], "before {n}");
         assert_eq!(seqs(&talk.page(HistoryQuery::After(seq), 30)), newer[newer.len() - newer.len().min(30)..], "after {n}");
         let around = seqs(&talk.page(HistoryQuery::Around(seq), 31));
-        let from = older.len().min(if hidden.contains(&seq) { 16 } else { 15 });
         let middle: Vec<Seq> = newest_first(&|it| it.0 == seq);
+        let from = older.len().min(31 - middle.len() - newer.len().min(15));
         let after = newer.len().min(31 - from - middle.len());
         assert_eq!(around, [&newer[newer.len() - after..], &middle, &older[..from]].concat(), "around {n}");
         for at in [at.0 - 1, at.0, at.0 + 1].map(Millis) {

@@ -51,7 +51,7 @@ async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
     let listener = bind(listen).with_context(|| format!("failed to listen on {listen}"))?;
     let engine = Arc::new(Engine::open(&config.server.data, engine_options(&config)?)?);
     caught_up(&engine).await?;
-    let welcome = Welcome { first_key: first_key(&engine).await?, is_dev };
+    let welcome = Welcome { first_key: first_key(&engine).await?, is_dev, has_secret: config.auth.hs256 };
     let verifier = verifier(&config, &engine).await?;
     if is_dev {
         warn!("developers' mode: whoever reaches this server gets a token for any user");
@@ -163,6 +163,7 @@ fn resident_bytes() -> f64 {
 struct Welcome {
     first_key: Option<String>,
     is_dev: bool,
+    has_secret: bool,
 }
 
 impl Welcome {
@@ -183,6 +184,8 @@ impl Welcome {
             text += &format!(
                 "  TOKEN=$(curl -s http://{at}/dev/token -H 'Content-Type: application/json' -d '{{\"user\": \"alice\"}}' | cut -d '\"' -f 4)\n"
             );
+        } else if !self.has_secret {
+            text += "Users come with tokens that your keys (auth.jwks) have signed.\n";
         } else {
             text += "A token for a user, signed with the folder's secret (`--ttl` says for how long):\n";
             text += &format!("  TOKEN=$(dunlin token alice --data {data})\n");

@@ -102,10 +102,10 @@ async fn edits_deletions_replies_reactions_and_metadata_show() {
     bea.done(bea.client.unreact(&conversation, seq, "👍").await).await;
     assert!(ann.client.message(&conversation, seq).await.unwrap().reactions.is_empty());
 
+    assert_eq!(code(ann.client.delete_for_everyone(&conversation, reply.seq.unwrap()).await), "not_sender");
     ann.done(ann.client.delete_for_me(&conversation, reply.seq.unwrap()).await).await;
     assert_eq!((ann.sees(&conversation).await.len(), bea.sees(&conversation).await.len()), (1, 2));
     assert_eq!(code(ann.client.message(&conversation, reply.seq.unwrap()).await), "message_not_found");
-    assert_eq!(code(ann.client.delete_for_everyone(&conversation, reply.seq.unwrap()).await), "not_sender");
     bea.done(bea.client.delete_for_everyone(&conversation, reply.seq.unwrap()).await).await;
     let marker = &bea.sees(&conversation).await[0];
     assert_eq!((&marker.text, marker.deleted_by.as_deref(), marker.metadata.len()), (&None, Some("bea"), 0));
@@ -136,6 +136,9 @@ async fn a_block_stops_messages_both_ways_and_tells_why() {
     assert_eq!((anns.blocked_me, anns.blocked_by_me, beas.blocked_me, beas.blocked_by_me), (true, false, false, true));
     let blocks = bea.client.blocks().await.unwrap().data;
     assert_eq!(blocks.iter().map(|block| &*block.user).collect::<Vec<_>>(), ["ann"]);
+    bea.done(bea.client.block("ann").await).await;
+    assert_eq!(bea.client.blocks().await.unwrap().data, blocks, "it stands since it first did");
+    assert_eq!(code(bea.client.unblock("nobody").await), "user_not_found");
     bea.done(bea.client.unblock("ann").await).await;
     let again = ann.settled(ann.client.send("bea", "2", "are you there?").await.unwrap()).await;
     assert_eq!(again.outcome, Outcome::Accepted, "a rejected message does not use its client_id up");
@@ -179,6 +182,7 @@ async fn the_system_and_robots_may_post_anywhere() {
     let robot = server.person("helper").await;
     for (sender, client) in [(None, server.host()), (Some("helper"), robot.client.clone())] {
         let sent = client.send_to_conversation(&conversation, &note).await.unwrap();
+        assert_ne!(client.send_status(&sent.token).await.unwrap().outcome, Outcome::Rejected, "whoever sent it may ask");
         let seen = bea.client.history(&conversation).at_least(&sent.token).get().await.unwrap().data.remove(0);
         let kind = if sender.is_some() { "robot" } else { "system" };
         assert_eq!((seen.sender.as_deref(), &*seen.message_type), (sender, kind));

@@ -20,6 +20,9 @@ async fn every_way_into_a_history_meets_the_others() {
     assert_eq!(numbers(history().limit(5).before(seq(21))).await, down(20, 16));
     assert_eq!(numbers(history().limit(5).after(seq(20))).await, down(25, 21));
     assert_eq!(numbers(history().limit(5).around(seq(10))).await, down(12, 8));
+    assert_eq!(numbers(history().limit(5).around(seq(25))).await, down(25, 21));
+    let all_of_it = history().limit(200).after(0).get().await.unwrap();
+    assert_eq!((all_of_it.next, all_of_it.prev), (None, None), "there is nothing beyond");
     assert_eq!(numbers(history().from_n(3).to_n(6)).await, down(6, 3));
     let at = bea.client.message(conversation, seq(10)).await.unwrap().created_at;
     let earlier = numbers(history().limit(200).before_time(at)).await;
@@ -82,7 +85,11 @@ async fn a_feed_resumes_from_what_is_safe() {
     let feed = bea.client.feed().at_least(&first.token).get().await.unwrap();
     assert!(feed.data.iter().any(|item| item.event == Happening::Message && Some(item.seq) == first.seq));
     assert!(!feed.reset);
+    let from_now: dunlin_client::protocol::Feed = bea.client.call("GET".parse().unwrap(), "/v1/feed?from=now", None::<&()>).await.unwrap();
+    assert_eq!((from_now.data.len(), from_now.next), (0, None));
     let second = ann.sends(&bea, "two").await;
+    let news = bea.client.feed().cursor(&from_now.safe).at_least(&second.token).get().await.unwrap();
+    assert!(news.data.iter().any(|item| Some(item.seq) == second.seq) && news.data.len() <= 3, "{news:?}");
     let more = bea.client.feed().cursor(&feed.safe).at_least(&second.token).get().await.unwrap();
     assert!(more.data.iter().any(|item| Some(item.seq) == second.seq), "{more:?}");
 }

@@ -101,7 +101,11 @@ impl Naive {
     }
 
     fn blocks(&self, blocker: &UserId, pair: &Pair) -> bool {
-        let last = self.told.iter().rev().find_map(|told| match &told.body {
+        self.blocked_before(blocker, pair, Seq::MAX)
+    }
+
+    fn blocked_before(&self, blocker: &UserId, pair: &Pair, before: Seq) -> bool {
+        let last = self.told.iter().rev().filter(|told| told.seq < before).find_map(|told| match &told.body {
             Body::Block(block)
                 if block.pair == *pair && told.actor.as_ref() == Some(blocker) && told.outcome == Outcome::Done(told.seq) =>
             {

@@ -115,7 +115,10 @@ impl Naive {
                 VisibilityChange::Activate => row(own, Happening::Activated, None),
                 VisibilityChange::Delete => row(own, Happening::ConversationDeleted, None),
             },
-            (Body::Block(block), _) => row(member, if block.on { Happening::Blocked } else { Happening::Unblocked }, None),
+            (Body::Block(block), _) => {
+                let changed = told.actor.as_ref().is_some_and(|blocker| self.blocked_before(blocker, pair, told.seq) != block.on);
+                row(member && changed, if block.on { Happening::Blocked } else { Happening::Unblocked }, None)
+            }
         }
     }
 
