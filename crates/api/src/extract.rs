@@ -72,6 +72,10 @@ pub(crate) async fn read(body: HttpBody, bytes_max: usize) -> Result<Bytes> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    // A list of the fields' values would otherwise pass for an object.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(refuse(Code::InvalidField, "the body must be an object, not a list").at("", "must be an object"));
+    }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut reader);
     let error = match parsed {

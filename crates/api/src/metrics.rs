@@ -70,7 +70,7 @@ impl Metrics {
 }
 
 /// The server's metrics, in the OpenMetrics text format.
-#[utoipa::path(get, path = "/metrics", tag = "operation", operation_id = "get_metrics",
+#[utoipa::path(get, path = "/metrics", tag = "operation", operation_id = "get_metrics", security((), ("bearer" = [])),
     responses((status = 200, description = "OpenMetrics text", content_type = "application/openmetrics-text")))]
 pub(crate) async fn show(State(api): State<Api>, identity: Option<Identity>) -> Result<impl IntoResponse> {
     if !api.options.metrics_are_open {

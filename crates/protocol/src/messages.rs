@@ -1,6 +1,11 @@
 //! Messages, and what becomes of what is sent.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use utoipa::ToSchema;
 
 use crate::{Metadata, Time};
@@ -37,7 +42,7 @@ pub struct Message {
 }
 
 /// Content that only the clients understand, such as what is encrypted end to end.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Opaque {
     #[schema(min_length = 1, max_length = 128, pattern = "^[ -~]+$", example = "application/vnd.example.sealed")]
@@ -45,6 +50,30 @@ pub struct Opaque {
     /// Base64 (with padding) of at most 64 KiB.
     #[schema(content_encoding = "base64", min_length = 4, max_length = 87_384, example = "c2VhbGVk")]
     pub data: String,
+}
+
+/// From an object only: derived code would also take a list of the fields' values.
+impl<'de> Deserialize<'de> for Opaque {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Opaque, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            content_type: String,
+            data: String,
+        }
+        struct AnObject;
+        impl<'de> Visitor<'de> for AnObject {
+            type Value = Opaque;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Opaque, A::Error> {
+                let Fields { content_type, data } = Fields::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Opaque { content_type, data })
+            }
+        }
+        deserializer.deserialize_map(AnObject)
+    }
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]

@@ -17,6 +17,9 @@ Commands:
   crash [--rounds N]
           Kills a server process under load, N times (500 unless told), and checks after each restart that nothing
           acknowledged was lost or doubled. A few dozen rounds are part of `test`.
+  schemathesis [--examples N]
+          Calls a server with requests made up from its own OpenAPI document, right ones and wrong ones (N for each operation, 50
+          unless told): no answer may be a 5xx or one that the document does not tell. Installs schemathesis from PyPI into target/.
   tidy
           What the compiler does not check: crate edges, licences of dependencies, manifests, links in Markdown.
   help
@@ -36,10 +39,12 @@ pub enum Command {
     Help,
     Test(TestRequest),
     Crash { rounds: u32 },
+    Schemathesis { examples: u32 },
     Tidy,
 }
 
 const CRASH_ROUNDS: u32 = 500;
+const EXAMPLES: u32 = 50;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TestRequest {
@@ -57,7 +62,14 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
     match command.as_str() {
         "help" | "-h" | "--help" => Ok(Command::Help),
         "test" => parse_test(args),
-        "crash" => parse_crash(args),
+        "crash" => parse_number(args, "crash", "--rounds", CRASH_ROUNDS).map(|number| match number {
+            Some(rounds) => Command::Crash { rounds },
+            None => Command::Help,
+        }),
+        "schemathesis" => parse_number(args, "schemathesis", "--examples", EXAMPLES).map(|number| match number {
+            Some(examples) => Command::Schemathesis { examples },
+            None => Command::Help,
+        }),
         "tidy" => match args.next().as_deref() {
             None => Ok(Command::Tidy),
             Some("-h" | "--help") => Ok(Command::Help),
@@ -91,18 +103,22 @@ fn parse_test(mut args: impl Iterator<Item = String>) -> Result<Command, String>
     Ok(Command::Test(request))
 }
 
-fn parse_crash(mut args: impl Iterator<Item = String>) -> Result<Command, String> {
-    let mut rounds = CRASH_ROUNDS;
+/// The one option of a command, a number; none if help was asked for.
+fn parse_number(mut args: impl Iterator<Item = String>, command: &str, option: &str, default: u32) -> Result<Option<u32>, String> {
+    let mut number = default;
     while let Some(arg) = args.next() {
         let value = match arg.as_str() {
-            "-h" | "--help" => return Ok(Command::Help),
-            "--rounds" => args.next().ok_or("`--rounds` wants a number")?,
-            other => other.strip_prefix("--rounds=").ok_or_else(|| format!("`crash` does not know `{other}`"))?.to_owned(),
+            "-h" | "--help" => return Ok(None),
+            other if other == option => args.next().ok_or_else(|| format!("`{option}` wants a number"))?,
+            other => match other.strip_prefix(option).and_then(|rest| rest.strip_prefix('=')) {
+                Some(value) => value.to_owned(),
+                None => return Err(format!("`{command}` does not know `{other}`")),
+            },
         };
-        rounds =
-            value.parse().ok().filter(|rounds| *rounds > 0).ok_or_else(|| format!("`--rounds` wants a number above 0, not `{value}`"))?;
+        number =
+            value.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("`{option}` wants a number above 0, not `{value}`"))?;
     }
-    Ok(Command::Crash { rounds })
+    Ok(Some(number))
 }
 
 fn parse_part(name: &str) -> Result<Part, String> {
@@ -144,6 +160,7 @@ mod tests {
     fn crash_takes_a_number_of_rounds() {
         assert_eq!(parse_line("crash"), Ok(Command::Crash { rounds: CRASH_ROUNDS }));
         assert_eq!(parse_line("crash --rounds 7"), Ok(Command::Crash { rounds: 7 }));
+        assert_eq!(parse_line("schemathesis --examples 9"), Ok(Command::Schemathesis { examples: 9 }));
         assert_eq!(parse_line("crash --rounds=8"), Ok(Command::Crash { rounds: 8 }));
         for wrong in ["crash --rounds", "crash --rounds 0", "crash --rounds many", "crash 5"] {
             assert!(parse_line(wrong).is_err(), "{wrong}");

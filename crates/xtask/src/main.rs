@@ -11,6 +11,7 @@ use std::{
 
 mod args;
 mod needs;
+mod schemathesis;
 mod test;
 mod tidy;
 mod workspace;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         }
         Command::Test(request) => test::run(&root(), &request),
         Command::Crash { rounds } => test::crash(&root(), rounds),
+        Command::Schemathesis { examples } => schemathesis::run(&root(), examples),
         Command::Tidy => tidy::run(&root()),
     };
     match outcome {

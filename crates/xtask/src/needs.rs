@@ -25,10 +25,12 @@ pub enum Need {
     Clippy,
     CCompiler,
     Git,
+    Curl,
+    Python,
 }
 
 impl Need {
-    pub const ALL: [Need; 5] = [Need::Toolchain, Need::Rustfmt, Need::Clippy, Need::CCompiler, Need::Git];
+    pub const ALL: [Need; 6] = [Need::Toolchain, Need::Rustfmt, Need::Clippy, Need::CCompiler, Need::Git, Need::Curl];
 
     fn is_met(self, root: &Path, pinned: &str) -> bool {
         let version = |program: &str, args: &[&str]| output(Command::new(program).args(args).current_dir(root));
@@ -43,6 +45,8 @@ impl Need {
                 words.next().is_some_and(|program| version(program, &words.collect::<Vec<_>>()).is_some())
             }
             Need::Git => version("git", &["--version"]).is_some(),
+            Need::Curl => version("curl", &["--version"]).is_some(),
+            Need::Python => version("python3", &["-m", "venv", "--help"]).is_some(),
         }
     }
 
@@ -56,6 +60,8 @@ impl Need {
             Need::Rustfmt => format!("rustfmt: `rustup component add rustfmt --toolchain {pinned}`"),
             Need::Clippy => format!("clippy: `rustup component add clippy --toolchain {pinned}`"),
             Need::CCompiler => "a C compiler, `cc` or what CC names, for the bundled SQLite: `apt install build-essential`".to_owned(),
+            Need::Curl => "curl, with which tests call the server as people do: `apt install curl`".to_owned(),
+            Need::Python => "Python 3 with venv, for schemathesis: `apt install python3-venv`".to_owned(),
             Need::Git => "git, which lists the files to check: `apt install git`".to_owned(),
         }
     }

@@ -74,7 +74,7 @@ impl Part {
             Part::Clippy => &[Need::Toolchain, Need::Clippy, Need::CCompiler],
             Part::Tidy => &[Need::Git],
             // The tests run tidy on this workspace, hence git.
-            Part::Test => &[Need::Toolchain, Need::CCompiler, Need::Git],
+            Part::Test => &[Need::Toolchain, Need::CCompiler, Need::Git, Need::Curl],
         }
     }
 

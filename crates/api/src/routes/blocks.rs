@@ -41,7 +41,7 @@ pub(super) async fn list(
 }
 
 /// Blocks a user: no message passes between the two, in either direction.
-#[utoipa::path(put, path = "/v1/blocks/{user}", tag = "blocks", operation_id = "block", params(("user" = String, Path)),
+#[utoipa::path(put, path = "/v1/blocks/{user}", tag = "blocks", operation_id = "block", params(("user" = String, Path, example = "bob")),
     responses((status = 200, body = Change), (status = 202, description = "Durable; what becomes of it is told later", body = Change),
         (status = 404, description = "No such user", body = Problem), (status = 422, description = "Oneself", body = Problem)))]
 pub(super) async fn block(State(api): State<Api>, caller: Caller, path: Path<String>) -> Result<Response> {
@@ -49,7 +49,7 @@ pub(super) async fn block(State(api): State<Api>, caller: Caller, path: Path<Str
 }
 
 /// Unblocks a user. What was refused stays refused.
-#[utoipa::path(delete, path = "/v1/blocks/{user}", tag = "blocks", operation_id = "unblock", params(("user" = String, Path)),
+#[utoipa::path(delete, path = "/v1/blocks/{user}", tag = "blocks", operation_id = "unblock", params(("user" = String, Path, example = "bob")),
     responses((status = 200, body = Change), (status = 202, description = "Durable; what becomes of it is told later", body = Change),
         (status = 404, description = "No such user", body = Problem), (status = 422, description = "Oneself", body = Problem)))]
 pub(super) async fn unblock(State(api): State<Api>, caller: Caller, path: Path<String>) -> Result<Response> {

@@ -24,7 +24,7 @@ use crate::{
 
 /// Opens the conversation with a user, or finds it open.
 #[utoipa::path(put, path = "/v1/direct/{user}", tag = "conversations", operation_id = "open_direct",
-    params(("user" = String, Path, description = "The other; oneself for notes to self")),
+    params(("user" = String, Path, example = "bob", description = "The other; oneself for notes to self")),
     responses((status = 200, body = Conversation), (status = 202, description = "Durable; what becomes of it is told later", body = Change),
         (status = 403, description = "One of the two has blocked the other", body = Problem), (status = 404, description = "No such user", body = Problem)))]
 pub(super) async fn open_direct(State(api): State<Api>, Caller(caller): Caller, Path(user): Path<String>) -> Result<Response> {
@@ -85,7 +85,7 @@ pub(super) struct ConversationParameters {
 
 /// One conversation, with a page of its messages if asked for.
 #[utoipa::path(get, path = "/v1/conversations/{conversation}", tag = "conversations", operation_id = "get_conversation",
-    params(("conversation" = String, Path), ConversationParameters),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), ConversationParameters),
     responses((status = 200, body = Conversation), (status = 304, description = "Unchanged"), (status = 404, body = Problem)))]
 pub(super) async fn get(
     State(api): State<Api>,
@@ -111,7 +111,7 @@ pub(super) async fn view(api: &Api, caller: &UserId, conversation: ConversationI
 
 /// Who is in a conversation, and how far they have come.
 #[utoipa::path(get, path = "/v1/conversations/{conversation}/members", tag = "conversations", operation_id = "get_members",
-    params(("conversation" = String, Path), ReadParameters), responses((status = 200, body = Page<Member>), (status = 404, body = Problem)))]
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), ReadParameters), responses((status = 200, body = Page<Member>), (status = 404, body = Problem)))]
 pub(super) async fn members(
     State(api): State<Api>,
     Caller(caller): Caller,
@@ -126,7 +126,7 @@ pub(super) async fn members(
 
 /// Archives a conversation for the caller; a new message brings it back.
 #[utoipa::path(post, path = "/v1/conversations/{conversation}/archive", tag = "conversations", operation_id = "archive",
-    params(("conversation" = String, Path)),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa")),
     responses((status = 200, body = Change), (status = 202, description = "Durable; what becomes of it is told later", body = Change), (status = 404, body = Problem)))]
 pub(super) async fn archive(State(api): State<Api>, caller: Caller, path: Path<String>) -> Result<Response> {
     set_visibility(&api, caller, path, VisibilityChange::Archive).await
@@ -134,7 +134,7 @@ pub(super) async fn archive(State(api): State<Api>, caller: Caller, path: Path<S
 
 /// Brings an archived conversation back for the caller.
 #[utoipa::path(post, path = "/v1/conversations/{conversation}/activate", tag = "conversations", operation_id = "activate",
-    params(("conversation" = String, Path)),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa")),
     responses((status = 200, body = Change), (status = 202, description = "Durable; what becomes of it is told later", body = Change), (status = 404, body = Problem)))]
 pub(super) async fn activate(State(api): State<Api>, caller: Caller, path: Path<String>) -> Result<Response> {
     set_visibility(&api, caller, path, VisibilityChange::Activate).await
@@ -142,7 +142,7 @@ pub(super) async fn activate(State(api): State<Api>, caller: Caller, path: Path<
 
 /// Deletes a conversation for the caller: what was there stays hidden; a new message brings it back with what is new.
 #[utoipa::path(delete, path = "/v1/conversations/{conversation}", tag = "conversations", operation_id = "delete_conversation",
-    params(("conversation" = String, Path)),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa")),
     responses((status = 200, body = Change), (status = 202, description = "Durable; what becomes of it is told later", body = Change), (status = 404, body = Problem)))]
 pub(super) async fn delete(State(api): State<Api>, caller: Caller, path: Path<String>) -> Result<Response> {
     set_visibility(&api, caller, path, VisibilityChange::Delete).await

@@ -44,7 +44,7 @@ pub(super) enum ReadAnswer {
 
 /// Says that the caller has read everything up to a message.
 #[utoipa::path(post, path = "/v1/conversations/{conversation}/read", tag = "marks", operation_id = "mark_read",
-    params(("conversation" = String, Path), ReadMarkParameters), request_body = MarkBody,
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), ReadMarkParameters), request_body = MarkBody,
     responses((status = 200, description = "The change; with `include=conversation` the conversation", body = ReadAnswer),
         (status = 202, description = "Durable; what becomes of it is told later", body = Change),
         (status = 404, body = Problem), (status = 422, description = "Beyond the last message", body = Problem)))]
@@ -71,7 +71,7 @@ pub(super) async fn read(
 
 /// Says that a device of the caller has everything up to a message.
 #[utoipa::path(post, path = "/v1/conversations/{conversation}/delivered", tag = "marks", operation_id = "mark_delivered",
-    params(("conversation" = String, Path)), request_body = MarkBody,
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa")), request_body = MarkBody,
     responses((status = 200, body = Change), (status = 404, body = Problem), (status = 422, description = "Beyond the last message", body = Problem)))]
 pub(super) async fn delivered(
     State(api): State<Api>,

@@ -40,7 +40,7 @@ pub(super) async fn send_to_user(State(api): State<Api>, Caller(sender): Caller,
 ///
 /// A server key that acts for nobody sends a system message.
 #[utoipa::path(post, path = "/v1/conversations/{conversation}/messages", tag = "messages", operation_id = "send",
-    params(("conversation" = String, Path)), request_body = SendBody,
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa")), request_body = SendBody,
     responses((status = 201, description = "Accepted", body = Sent), (status = 200, description = "The same message as an earlier one", body = Sent),
         (status = 202, description = "Durable; what becomes of it is told later", body = Sent),
         (status = 403, description = "One of the two has blocked the other", body = Problem), (status = 404, body = Problem),
@@ -163,7 +163,7 @@ fn exclusive() -> crate::refusal::Refusal {
 
 /// A conversation's messages by page, newest first.
 #[utoipa::path(get, path = "/v1/conversations/{conversation}/messages", tag = "messages", operation_id = "get_history",
-    params(("conversation" = String, Path), HistoryParameters),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), HistoryParameters),
     responses((status = 200, body = Page<Message>), (status = 404, body = Problem)))]
 pub(super) async fn history(
     State(api): State<Api>,
@@ -187,7 +187,7 @@ pub(super) struct ReadParameters {
 
 /// One message.
 #[utoipa::path(get, path = "/v1/conversations/{conversation}/messages/{seq}", tag = "messages", operation_id = "get_message",
-    params(("conversation" = String, Path), ("seq" = String, Path), ReadParameters),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), ("seq" = String, Path, example = "2199023255552"), ReadParameters),
     responses((status = 200, body = Message), (status = 404, body = Problem)))]
 pub(super) async fn get(
     State(api): State<Api>,
@@ -202,7 +202,7 @@ pub(super) async fn get(
 
 /// Replaces the content of a message of one's own. The message is marked as edited.
 #[utoipa::path(patch, path = "/v1/conversations/{conversation}/messages/{seq}", tag = "messages", operation_id = "edit_message",
-    params(("conversation" = String, Path), ("seq" = String, Path)), request_body = EditBody,
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), ("seq" = String, Path, example = "2199023255552")), request_body = EditBody,
     responses((status = 200, body = Change), (status = 202, description = "Durable; what becomes of it is told later", body = Change),
         (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, description = "It was deleted", body = Problem), (status = 422, body = Problem)))]
 pub(super) async fn edit(
@@ -234,7 +234,7 @@ pub(super) enum DeleteFor {
 
 /// Deletes a message, for oneself or for everyone.
 #[utoipa::path(delete, path = "/v1/conversations/{conversation}/messages/{seq}", tag = "messages", operation_id = "delete_message",
-    params(("conversation" = String, Path), ("seq" = String, Path), DeleteParameters),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), ("seq" = String, Path, example = "2199023255552"), DeleteParameters),
     responses((status = 200, body = Change), (status = 202, description = "Durable; what becomes of it is told later", body = Change),
         (status = 403, body = Problem), (status = 404, body = Problem)))]
 pub(super) async fn delete(
@@ -252,7 +252,7 @@ pub(super) async fn delete(
 
 /// Reacts to a message.
 #[utoipa::path(put, path = "/v1/conversations/{conversation}/messages/{seq}/reactions/{emoji}", tag = "messages", operation_id = "react",
-    params(("conversation" = String, Path), ("seq" = String, Path), ("emoji" = String, Path, description = "Any short text, percent-encoded")),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), ("seq" = String, Path, example = "2199023255552"), ("emoji" = String, Path, example = "👍", description = "Any short text, percent-encoded")),
     responses((status = 200, body = Change), (status = 202, description = "Durable; what becomes of it is told later", body = Change),
         (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, description = "It was deleted", body = Problem), (status = 422, body = Problem)))]
 pub(super) async fn react(State(api): State<Api>, caller: Caller, path: Path<(String, String, String)>) -> Result<Response> {
@@ -261,7 +261,7 @@ pub(super) async fn react(State(api): State<Api>, caller: Caller, path: Path<(St
 
 /// Takes a reaction back.
 #[utoipa::path(delete, path = "/v1/conversations/{conversation}/messages/{seq}/reactions/{emoji}", tag = "messages", operation_id = "unreact",
-    params(("conversation" = String, Path), ("seq" = String, Path), ("emoji" = String, Path)),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), ("seq" = String, Path, example = "2199023255552"), ("emoji" = String, Path, example = "👍")),
     responses((status = 200, body = Change), (status = 202, description = "Durable; what becomes of it is told later", body = Change),
         (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, description = "It was deleted", body = Problem), (status = 422, body = Problem)))]
 pub(super) async fn unreact(State(api): State<Api>, caller: Caller, path: Path<(String, String, String)>) -> Result<Response> {
@@ -277,7 +277,7 @@ async fn set_reaction(api: &Api, Caller(caller): Caller, path: Path<(String, Str
 
 /// Who has a message, and who has read it.
 #[utoipa::path(get, path = "/v1/conversations/{conversation}/messages/{seq}/receipts", tag = "messages", operation_id = "get_receipts",
-    params(("conversation" = String, Path), ("seq" = String, Path), ReadParameters),
+    params(("conversation" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa"), ("seq" = String, Path, example = "2199023255552"), ReadParameters),
     responses((status = 200, body = Receipts), (status = 404, body = Problem)))]
 pub(super) async fn receipts(
     State(api): State<Api>,

@@ -16,7 +16,7 @@ use crate::{
 ///
 /// Told to whoever sent it (a server key that acts for nobody is the system), and of what took effect to the conversation's members.
 #[utoipa::path(get, path = "/v1/sends/{token}", tag = "messages", operation_id = "get_send",
-    params(("token" = String, Path)), responses((status = 200, body = SendStatus), (status = 404, body = Problem)))]
+    params(("token" = String, Path, example = "drqwz4566wtaz7bozcmntbrvcxa.2199023255552")), responses((status = 200, body = SendStatus), (status = 404, body = Problem)))]
 pub(super) async fn status(State(api): State<Api>, identity: Identity, Path(token): Path<String>) -> Result<Answer<SendStatus>> {
     let token: SendToken = token.parse().map_err(|_| refuse(Code::InvalidCursor, "this is no token of a send"))?;
     let outcome = api.app.send_status(identity.sender()?.as_ref(), token).await?;

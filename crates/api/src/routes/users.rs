@@ -25,7 +25,7 @@ const TTL_S_MAX: u64 = 30 * 24 * 60 * 60;
 
 /// A user, as anyone may see them.
 #[utoipa::path(get, path = "/v1/users/{user}", tag = "users", operation_id = "get_user",
-    params(("user" = String, Path)),
+    params(("user" = String, Path, example = "bob")),
     responses((status = 200, body = User), (status = 304, description = "Unchanged"), (status = 404, body = Problem)))]
 pub(super) async fn get(State(api): State<Api>, _: Identity, Path(user): Path<String>, headers: HeaderMap) -> Result<Response> {
     let user = extract::user("user", &user).map_err(|_| refuse(Code::UserNotFound, "there is no such user"))?;
@@ -34,7 +34,7 @@ pub(super) async fn get(State(api): State<Api>, _: Identity, Path(user): Path<St
 
 /// Creates or changes a user. Needs a server key with the scope `users`.
 #[utoipa::path(put, path = "/v1/users/{user}", tag = "users", operation_id = "put_user",
-    params(("user" = String, Path, description = "1 to 64 characters of A-Z a-z 0-9 . _ : @ -")), request_body = Option<UserBody>,
+    params(("user" = String, Path, example = "bob", description = "1 to 64 characters of A-Z a-z 0-9 . _ : @ -")), request_body = Option<UserBody>,
     responses((status = 200, body = User), (status = 403, body = Problem), (status = 422, body = Problem)))]
 pub(super) async fn put(
     State(api): State<Api>,
@@ -63,7 +63,7 @@ pub(super) async fn change_me(State(api): State<Api>, Caller(caller): Caller, Js
 
 /// Signs a token for a user, who is created if there is none. Needs a server key with the scope `users`.
 #[utoipa::path(post, path = "/v1/users/{user}/tokens", tag = "users", operation_id = "mint_token",
-    params(("user" = String, Path)), request_body = Option<TokenBody>,
+    params(("user" = String, Path, example = "bob")), request_body = Option<TokenBody>,
     responses((status = 201, body = Token), (status = 403, body = Problem),
         (status = 409, description = "This server has no secret to sign with", body = Problem), (status = 422, body = Problem)))]
 pub(super) async fn mint_token(
@@ -87,7 +87,7 @@ pub(super) async fn mint_token(
 
 /// Makes void whatever tokens of a user were issued until now. Needs a server key with the scope `users`.
 #[utoipa::path(delete, path = "/v1/users/{user}/tokens", tag = "users", operation_id = "revoke_tokens",
-    params(("user" = String, Path)),
+    params(("user" = String, Path, example = "bob")),
     responses((status = 200, body = TokensRevoked), (status = 403, body = Problem), (status = 422, body = Problem)))]
 pub(super) async fn revoke_tokens(State(api): State<Api>, identity: Identity, Path(user): Path<String>) -> Result<Answer<TokensRevoked>> {
     identity.must_have(Scope::Users)?;

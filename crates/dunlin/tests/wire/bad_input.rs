@@ -67,6 +67,8 @@ async fn wrong_requests_are_told_what_is_wrong() {
             422,
             "invalid_field",
         ),
+        send("a list for an object", "{\"to\": \"bea\", \"client_id\": \"1\", \"opaque\": [\"a/b\", \"AA==\"]}", 422, "invalid_field"),
+        send("a list of values", "[\"bea\", \"1\", \"hello\", null, null, null, null]", 422, "invalid_field"),
         send(
             "no base64",
             "{\"to\": \"bea\", \"client_id\": \"1\", \"opaque\": {\"content_type\": \"a/b\", \"data\": \"?\"}}",
