@@ -75,7 +75,7 @@ impl Lane for Connection {
         match sent {
             Ok(sent) => {
                 self.pending += u64::from(sent.outcome == Outcome::Pending);
-                if tag.count % LOOK_AT_ONE_IN == 0 {
+                if tag.count.is_multiple_of(LOOK_AT_ONE_IN) {
                     let page = self.client.with_credentials(self.site.token(&to));
                     let page = page.history(&sent.conversation).limit(1).at_least(&sent.token).get().await;
                     if page.is_ok() {

@@ -43,8 +43,10 @@ fn bars(svg: &mut String, report: &HttpReport) {
         let value = top * f64::from(step) / 4.0;
         grid(svg, (LEFT, RIGHT), BOTTOM - (BOTTOM - TOP) * value / top, &format!("{}/s", short(value)));
     }
-    let width = (RIGHT - LEFT) / report.closed.len().max(1) as f64;
-    for (place, run) in report.closed.iter().enumerate() {
+    let mut closed = report.closed.clone();
+    closed.sort_by_key(|run| run.connections);
+    let width = (RIGHT - LEFT) / closed.len().max(1) as f64;
+    for (place, run) in closed.iter().enumerate() {
         let middle = LEFT + width * (place as f64 + 0.5);
         let (bar, height) = (width * 0.4, (BOTTOM - TOP) * run.per_s / top);
         let (x, y) = (middle - bar / 2.0, BOTTOM - height);

@@ -93,7 +93,9 @@ pub fn table(report: &HttpReport) -> String {
         beside.push(vec![many, number(engine.many_per_s)]);
     }
     part("beside it", beside);
-    part("sends: as fast as answers come", runs(&report.closed));
+    let mut closed = report.closed.clone();
+    closed.sort_by_key(|run| run.connections);
+    part("sends: as fast as answers come", runs(&closed));
     part("sends: at a fixed rate, counted from when each was due", runs(&report.paced));
     let mut reads = vec![cells(["", "while sends/s", "reads/s", "p50", "p99", "p99.9", "max"])];
     for read in &report.reads {
