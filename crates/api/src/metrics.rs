@@ -63,9 +63,17 @@ impl Default for Metrics {
 impl Metrics {
     /// `route` is the pattern of the path, never the path: that may name people, and there are endless ones.
     pub(crate) fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
-        let (method, route) = (method.as_str().to_owned(), route.to_owned());
+        let (method, route) = (label(method).to_owned(), route.to_owned());
         self.seconds.get_or_create(&Route { method: method.clone(), route: route.clone() }).observe(took.as_secs_f64());
         self.requests.get_or_create(&Request { method, route, status: status.as_u16() }).inc();
+    }
+}
+
+/// Strangers may make up methods, and every one of them would be kept for good.
+fn label(method: &Method) -> &str {
+    match *method {
+        Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH | Method::DELETE | Method::OPTIONS => method.as_str(),
+        _ => "other",
     }
 }
 

@@ -5,7 +5,10 @@
 
 use std::{
     hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use dunlin_model::{Millis, SecretHash, ServerKey, ServerKeyId, UserChange, UserId};
@@ -22,6 +25,8 @@ pub struct Identities {
     /// Users who exist, and from when on their tokens count.
     users: Mutex<Recent<UserId, Known<Option<Millis>>>>,
     keys: Mutex<Recent<ServerKeyId, Known<ServerKey>>>,
+    /// How many revocations this process has made. An answer that was asked for before the last of them is not worth remembering.
+    revocations: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -32,7 +37,7 @@ struct Known<T> {
 
 impl Default for Identities {
     fn default() -> Identities {
-        Identities { users: Mutex::new(Recent::new(USERS_MAX)), keys: Mutex::new(Recent::new(KEYS_MAX)) }
+        Identities { users: Mutex::new(Recent::new(USERS_MAX)), keys: Mutex::new(Recent::new(KEYS_MAX)), revocations: AtomicU64::new(0) }
     }
 }
 
@@ -40,8 +45,22 @@ impl Identities {
     /// Stands over what someone asked before it was so.
     pub(crate) fn tokens_revoked(&self, user: &UserId, issued_before: Millis) {
         let mut users = lock(&self.users);
+        self.revocations.fetch_add(1, Ordering::Relaxed);
         if let Some(known) = users.get(user) {
             *known = Known { asked_at: issued_before, value: known.value.max(Some(issued_before)) };
+        }
+    }
+
+    fn revocations(&self) -> u64 {
+        let _users = lock(&self.users);
+        self.revocations.load(Ordering::Relaxed)
+    }
+
+    /// Unless tokens were revoked since it was asked for.
+    fn remember_user(&self, user: &UserId, valid_from: Option<Millis>, asked_at: Millis, revocations: u64) {
+        let mut users = lock(&self.users);
+        if self.revocations.load(Ordering::Relaxed) == revocations {
+            remember(&mut users, user.clone(), valid_from, asked_at);
         }
     }
 }
@@ -49,7 +68,7 @@ impl Identities {
 impl App {
     /// A user who comes with a genuine token exists from then on.
     pub async fn user_by_token(&self, user: &UserId, issued_at: Millis) -> Result<(), AppError> {
-        let now = self.clock.now();
+        let (now, revocations) = (self.clock.now(), self.identities.revocations());
         let valid_from = match recall(&self.identities.users, user, now) {
             Some(valid_from) => valid_from,
             None => self.directory.tokens_valid_from(user).await?,
@@ -61,18 +80,18 @@ impl App {
             if !self.directory.exist(std::slice::from_ref(user)).await?[0] {
                 self.directory.upsert_user(user, UserChange::default(), now).await?;
             }
-            remember(&self.identities.users, user.clone(), valid_from, now);
+            self.identities.remember_user(user, valid_from, now, revocations);
         }
         Ok(())
     }
 
     /// A user in whose name someone else acts; who must exist.
     pub async fn user_acted_for(&self, user: &UserId) -> Result<(), AppError> {
-        let now = self.clock.now();
+        let (now, revocations) = (self.clock.now(), self.identities.revocations());
         if recall(&self.identities.users, user, now).is_none() {
             self.must_exist(std::slice::from_ref(user)).await?;
             let valid_from = self.directory.tokens_valid_from(user).await?;
-            remember(&self.identities.users, user.clone(), valid_from, now);
+            self.identities.remember_user(user, valid_from, now, revocations);
         }
         Ok(())
     }
@@ -84,7 +103,7 @@ impl App {
             Some(key) => key,
             None => {
                 let key = self.directory.server_key(id).await?.ok_or(AppError::NoServerKey)?;
-                remember(&self.identities.keys, id.clone(), key.clone(), now);
+                remember(&mut lock(&self.identities.keys), id.clone(), key.clone(), now);
                 key
             }
         };
@@ -100,8 +119,7 @@ fn recall<K: Hash + Eq + Clone, V: Clone>(memory: &Mutex<Recent<K, Known<V>>>, k
 }
 
 /// Not over what was learnt since it was asked.
-fn remember<K: Hash + Eq + Clone, V>(memory: &Mutex<Recent<K, Known<V>>>, key: K, value: V, asked_at: Millis) {
-    let mut memory = lock(memory);
+fn remember<K: Hash + Eq + Clone, V>(memory: &mut Recent<K, Known<V>>, key: K, value: V, asked_at: Millis) {
     if memory.get(&key).is_none_or(|known| known.asked_at < asked_at) {
         memory.insert(key, Known { asked_at, value });
         memory.age();

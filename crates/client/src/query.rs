@@ -102,6 +102,8 @@ pub struct Feed<'c> {
 parameters! { Feed:
     limit(usize);
     cursor(&str);
+    /// `now` begins at the end: nothing that has happened, everything that will.
+    from(&str);
     /// Waits until what a token names can be seen.
     at_least(&str);
 }

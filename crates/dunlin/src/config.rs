@@ -16,8 +16,6 @@ use toml::{Table, Value};
 pub const DEFAULT: &str = include_str!("../../../config.default.toml");
 
 const PREFIX: &str = "DUNLIN_";
-/// Variables that are no keys.
-const OTHER_VARIABLES: [&str; 2] = ["DUNLIN_LOG", "DUNLIN_CONFIG"];
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,7 +92,7 @@ impl Config {
             let given: Table = text.parse().with_context(|| format!("{} is no TOML", path.display()))?;
             merge(&mut table, given).with_context(|| format!("{} is wrong", path.display()))?;
         }
-        for (name, value) in environment.into_iter().filter(|(name, _)| name.starts_with(PREFIX) && !OTHER_VARIABLES.contains(&&**name)) {
+        for (name, value) in environment.into_iter().filter(|(name, _)| names_a_section(name)) {
             set_by_variable(&mut table, &name, &value)?;
         }
         for (key, value) in flags {
@@ -108,7 +106,7 @@ impl Config {
 
     fn check(&self) -> Result<()> {
         let Config { server, auth, messages, log, state, .. } = self;
-        ensure!(server.connections_max >= 1, "server.connections_max must be at least 1");
+        ensure!((1..=1_000_000).contains(&server.connections_max), "server.connections_max must be 1 to 1000000");
         ensure!((1_024..=64 << 20).contains(&server.body_bytes_max), "server.body_bytes_max must be 1024 to 67108864");
         for origin in &server.cors_origins {
             let is_origin = origin == "*" || (origin.starts_with("http://") || origin.starts_with("https://")) && !origin.ends_with('/');
@@ -116,9 +114,10 @@ impl Config {
         }
         ensure!(!auth.audience.is_empty(), "auth.audience must not be empty");
         ensure!(auth.hs256 || !auth.jwks.is_empty(), "auth.hs256 is off and auth.jwks is empty: no user could ever call");
-        ensure!(auth.jwks_refresh_s >= 1, "auth.jwks_refresh_s must be at least 1");
+        ensure!((1..=7 * 24 * 60 * 60).contains(&auth.jwks_refresh_s), "auth.jwks_refresh_s must be 1 to 604800");
         ensure!((1..=24 * 365).contains(&messages.dedup_window_h), "messages.dedup_window_h must be 1 to 8760");
-        ensure!(log.unprojected_max >= 1, "log.unprojected_max must be at least 1");
+        ensure!(log.retention_days <= 36_500, "log.retention_days must be 0 to 36500");
+        ensure!((1..=1_000_000).contains(&log.unprojected_max), "log.unprojected_max must be 1 to 1000000");
         ensure!((1..=1024).contains(&state.memtable_mib), "state.memtable_mib must be 1 to 1024");
         ensure!((1..=65536).contains(&state.cache_mib), "state.cache_mib must be 1 to 65536");
         self.robots().map(drop)
@@ -157,6 +156,13 @@ fn set_by_variable(table: &mut Table, name: &str, value: &str) -> Result<()> {
         bail!("the environment has {name}, which is no key{}", nearest(name, names.keys()));
     };
     set(table, section, key, value).with_context(|| format!("{name} is wrong"))
+}
+
+/// Whether a variable is meant for the configuration. Others may begin alike: `DUNLIN_LOG` and `DUNLIN_KEY` are the command line's, and where
+/// a service is called dunlin, Kubernetes adds `DUNLIN_SERVICE_HOST` and more.
+fn names_a_section(variable: &str) -> bool {
+    let section_of = |rest: &str| rest.split_once('_').map(|(section, _)| section.to_lowercase());
+    variable.strip_prefix(PREFIX).and_then(section_of).is_some_and(|section| defaults().contains_key(&section))
 }
 
 /// Every key's variable.
@@ -226,7 +232,8 @@ mod tests {
     fn a_file_is_overridden_by_the_environment_and_that_by_flags() {
         let text = "[server]\nlisten = \"127.0.0.1:1\"\n[limits]\nuser_per_s = 7\n[messages]\nrobots = [\"bot\"]";
         assert_eq!(load(text, &[]).unwrap().limits.user_per_s, 7);
-        let environment = [("DUNLIN_LIMITS_USER_PER_S", "8"), ("DUNLIN_MESSAGES_ROBOTS", "a, b"), ("DUNLIN_LOG", "debug"), ("HOME", "/")];
+        let others = [("DUNLIN_LOG", "debug"), ("DUNLIN_KEY", "dk_x"), ("DUNLIN_SERVICE_HOST", "10.0.0.1"), ("HOME", "/")];
+        let environment = [&[("DUNLIN_LIMITS_USER_PER_S", "8"), ("DUNLIN_MESSAGES_ROBOTS", "a, b")][..], &others].concat();
         let config = load(text, &environment).unwrap();
         assert_eq!((config.limits.user_per_s, config.messages.robots), (8, vec!["a".to_owned(), "b".to_owned()]));
         let variables = [("DUNLIN_SERVER_LISTEN".to_owned(), "127.0.0.1:2".to_owned())];
@@ -245,6 +252,7 @@ mod tests {
     fn a_wrong_value_is_told_with_its_key() {
         assert!(refusal("[limits]\nuser_per_s = \"many\"", &[]).contains("limits.user_per_s must be a whole number"));
         assert!(refusal("[limits]\nuser_per_s = -1", &[]).contains("-1"));
+        assert!(refusal("[log]\nretention_days = 9999999999999", &[]).contains("log.retention_days must be 0 to 36500"));
         assert!(refusal("", &[("DUNLIN_AUTH_HS256", "yes")]).contains("auth.hs256 must be true or false"));
         assert!(refusal("[server]\nlisten = \"nowhere\"", &[]).contains("socket address"));
         assert!(refusal("[auth]\nhs256 = false", &[]).contains("no user could ever call"));

@@ -17,6 +17,8 @@ use dunlin_ports::{Clock, IdGen};
 use tokio::sync::watch;
 use tracing::{error, info};
 
+use crate::config::Config;
+
 /// How often the log is looked at for segments that may go.
 const TRIM_EVERY: Duration = Duration::from_secs(60);
 
@@ -42,6 +44,22 @@ impl Default for EngineOptions {
             robots: Vec::new(),
             log_retention: Some(WEEK),
         }
+    }
+}
+
+impl EngineOptions {
+    pub fn configured(config: &Config) -> anyhow::Result<EngineOptions> {
+        const HOUR_MS: u64 = 60 * 60 * 1000;
+        const DAY_S: u64 = 24 * 60 * 60;
+        let mut options =
+            EngineOptions { robots: config.robots()?, unprojected_max: config.log.unprojected_max, ..EngineOptions::default() };
+        options.log_retention = (config.log.retention_days > 0).then(|| Duration::from_secs(config.log.retention_days * DAY_S));
+        options.rules.dedup_window_ms = config.messages.dedup_window_h * HOUR_MS;
+        // A client id outlives its window by what the log may still hold.
+        options.folder.dedup_keep_ms = options.rules.dedup_window_ms + 14 * DAY_S * 1000;
+        options.folder.memtable_bytes = config.state.memtable_mib << 20;
+        options.folder.cache_bytes = config.state.cache_mib << 20;
+        Ok(options)
     }
 }
 

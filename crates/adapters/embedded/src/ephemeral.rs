@@ -14,7 +14,8 @@ use dunlin_ports::{AnswerKey, Clock, StoreError};
 /// How many sends are remembered: some 30 MB with ids of usual lengths. Above that, the oldest are forgotten first.
 const SENDS_MAX: usize = 100_000;
 
-/// How many answers are remembered. Those that are worth it are short.
+/// How many bytes of answers are remembered, and how many answers.
+const ANSWERS_BYTES_MAX: usize = 16 << 20;
 const ANSWERS_MAX: usize = 10_000;
 
 pub struct Ephemeral {
@@ -29,14 +30,18 @@ impl Ephemeral {
     }
 
     pub fn with_sends_max(clock: Arc<dyn Clock>, sends_max: usize) -> Ephemeral {
-        Ephemeral { clock, sends: Mutex::new(Memory::new(sends_max)), answers: Mutex::new(Memory::new(ANSWERS_MAX)) }
+        Ephemeral {
+            clock,
+            sends: Mutex::new(Memory::new(sends_max, usize::MAX)),
+            answers: Mutex::new(Memory::new(ANSWERS_MAX, ANSWERS_BYTES_MAX)),
+        }
     }
 }
 
 #[async_trait]
 impl dunlin_ports::Ephemeral for Ephemeral {
     async fn remember_send(&self, key: &DedupKey, row: DedupRow, ttl_ms: u64) -> Result<(), StoreError> {
-        lock(&self.sends).insert(key.clone(), row, ttl_ms, self.clock.now());
+        lock(&self.sends).insert(key.clone(), row, 0, ttl_ms, self.clock.now());
         Ok(())
     }
 
@@ -45,7 +50,8 @@ impl dunlin_ports::Ephemeral for Ephemeral {
     }
 
     async fn remember_answer(&self, key: AnswerKey, answer: Bytes, ttl_ms: u64) -> Result<(), StoreError> {
-        lock(&self.answers).insert(key, answer, ttl_ms, self.clock.now());
+        let bytes = answer.len();
+        lock(&self.answers).insert(key, answer, bytes, ttl_ms, self.clock.now());
         Ok(())
     }
 
@@ -65,29 +71,34 @@ struct Memory<K, V> {
     by_number: BTreeMap<u64, K>,
     last_number: u64,
     max: usize,
+    bytes: usize,
+    bytes_max: usize,
 }
 
 struct Remembered<V> {
     value: V,
+    bytes: usize,
     until: Millis,
     /// Where its key stands in `by_number`.
     number: u64,
 }
 
 impl<K: Hash + Eq + Clone, V> Memory<K, V> {
-    fn new(max: usize) -> Memory<K, V> {
-        Memory { by_key: HashMap::new(), by_number: BTreeMap::new(), last_number: 0, max }
+    fn new(max: usize, bytes_max: usize) -> Memory<K, V> {
+        Memory { by_key: HashMap::new(), by_number: BTreeMap::new(), last_number: 0, max, bytes: 0, bytes_max }
     }
 
     fn get(&self, key: &K, now: Millis) -> Option<&V> {
         self.by_key.get(key).filter(|remembered| now < remembered.until).map(|remembered| &remembered.value)
     }
 
-    fn insert(&mut self, key: K, value: V, ttl_ms: u64, now: Millis) {
+    fn insert(&mut self, key: K, value: V, bytes: usize, ttl_ms: u64, now: Millis) {
         self.last_number += 1;
         let (number, until) = (self.last_number, Millis(now.0.saturating_add(ttl_ms)));
         self.by_number.insert(number, key.clone());
-        if let Some(before) = self.by_key.insert(key, Remembered { value, until, number }) {
+        self.bytes += bytes;
+        if let Some(before) = self.by_key.insert(key, Remembered { value, bytes, until, number }) {
+            self.bytes -= before.bytes;
             self.by_number.remove(&before.number);
         }
         self.shrink(now);
@@ -97,10 +108,10 @@ impl<K: Hash + Eq + Clone, V> Memory<K, V> {
     fn shrink(&mut self, now: Millis) {
         while let Some((_, oldest)) = self.by_number.first_key_value() {
             let is_over = self.by_key.get(oldest).is_none_or(|remembered| remembered.until <= now);
-            if self.by_number.len() <= self.max && !is_over {
+            if self.by_number.len() <= self.max && self.bytes <= self.bytes_max && !is_over {
                 return;
             }
-            self.by_key.remove(oldest);
+            self.bytes -= self.by_key.remove(oldest).map_or(0, |forgotten| forgotten.bytes);
             self.by_number.pop_first();
         }
     }
@@ -151,6 +162,21 @@ mod tests {
         }
         assert_eq!(known, [true, false, true, true], "the first was renewed, so the second was the oldest");
         assert_eq!(held(&ephemeral), (3, 3));
+    }
+
+    #[tokio::test]
+    async fn answers_share_a_bounded_memory() {
+        let ephemeral = Ephemeral::new(Arc::new(HandClock::default()));
+        let answer = Bytes::from(vec![7; ANSWERS_BYTES_MAX / 4]);
+        let keys = [1, 2, 3, 4, 4, 5].map(|number| AnswerKey([number; 16]));
+        for key in keys {
+            ephemeral.remember_answer(key, answer.clone(), 1_000).await.unwrap();
+        }
+        let mut known = Vec::new();
+        for number in 1..=5 {
+            known.push(ephemeral.recall_answer(AnswerKey([number; 16])).await.unwrap().is_some());
+        }
+        assert_eq!(known, [false, true, true, true, true], "the oldest made room, and one that was replaced counts once");
     }
 
     #[tokio::test]

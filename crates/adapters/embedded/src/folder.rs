@@ -12,6 +12,7 @@
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Write as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -132,7 +133,8 @@ impl Folder {
         if path.is_file() {
             return Err(failed(io::Error::other("it is a file, not a folder")));
         }
-        fs::create_dir_all(path).map_err(failed)?;
+        // What is in it is nobody's business but the server's.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
         let lock = lock(path)?;
         check_format(path)?;
         // The log is made first of all, so where anything else is, it was there.

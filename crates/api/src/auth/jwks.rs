@@ -159,7 +159,7 @@ async fn fetch(url: &Uri) -> Result<Bytes, String> {
     let connector = connector.https_or_http().enable_http1().build();
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
     let exchange = async {
-        let answer = client.get(url.clone()).await.map_err(|error| format!("{error:?}"))?;
+        let answer = client.get(url.clone()).await.map_err(|error| chain(&error))?;
         if !answer.status().is_success() {
             return Err(format!("status {}", answer.status()));
         }
@@ -167,6 +167,12 @@ async fn fetch(url: &Uri) -> Result<Bytes, String> {
         Ok(body.to_bytes())
     };
     tokio::time::timeout(FETCH_MAX, exchange).await.map_err(|_| format!("no answer within {} s", FETCH_MAX.as_secs()))?
+}
+
+/// An error with what caused it: the client's own sentence alone says only that it failed.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string);
+    causes.collect::<Vec<_>>().join(": ")
 }
 
 /// Keys that can't verify a signature here are left out; a document with none at all is refused.

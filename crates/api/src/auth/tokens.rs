@@ -22,6 +22,8 @@ const TOKEN_BYTES_MAX: usize = 8 * 1024;
 /// For so long a token is not verified again: so long may a key live on that was taken out of the JWKS.
 const VERIFIED_FOR: Duration = Duration::from_secs(5);
 const VERIFIED_MAX: usize = 20_000;
+/// Longer ones are verified every time: they would take too much memory.
+const REMEMBERED_BYTES_MAX: usize = 1_024;
 
 /// Tells genuine tokens from others, and signs some.
 pub struct Verifier {
@@ -115,7 +117,9 @@ impl Verifier {
         };
         let good_for = Duration::from_secs_f64((payload.exp - now_s()).clamp(0.0, VERIFIED_FOR.as_secs_f64()));
         let claims = self.claims(payload)?;
-        self.verified().insert(token, claims.clone(), now + good_for);
+        if token.len() <= REMEMBERED_BYTES_MAX {
+            self.verified().insert(token, claims.clone(), now + good_for);
+        }
         Ok(claims)
     }
 

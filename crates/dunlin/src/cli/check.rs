@@ -4,24 +4,23 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use dunlin::engine::{Engine, EngineOptions};
+use dunlin::engine::Engine;
 use dunlin_app::check;
 
-use super::{Data, caught_up, progress_bar, runtime};
+use super::{Configured, caught_up, progress_bar, runtime};
 
 #[derive(Args)]
 pub struct Check {
     #[command(flatten)]
-    data: Data,
+    configured: Configured,
 }
 
 impl Check {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        self.data.must_exist()?;
-        let mut options = EngineOptions { log_retention: None, ..EngineOptions::default() };
+        let (data, mut options) = self.configured.existing()?;
         options.folder.verify_log = true;
         runtime()?.block_on(async {
-            let engine = match Engine::open(&self.data.data, options) {
+            let engine = match Engine::open(&data, options) {
                 Err(error) if error.is_damage() => return Ok(wrong(&error)),
                 engine => engine?,
             };

@@ -51,14 +51,6 @@ enum Command {
     Bench(bench::Bench),
 }
 
-/// Which data folder.
-#[derive(Args)]
-struct Data {
-    /// The data folder
-    #[arg(long, value_name = "DIR", default_value = "dunlin-data")]
-    data: PathBuf,
-}
-
 impl Cli {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
@@ -70,19 +62,6 @@ impl Cli {
             Command::Rebuild(rebuild) => rebuild.run(),
             Command::Bench(bench) => bench.run(),
         }
-    }
-}
-
-impl Data {
-    /// For commands that work on a folder that must be there: opening would make one.
-    fn must_exist(&self) -> anyhow::Result<()> {
-        let there = self.data.join("FORMAT").exists();
-        anyhow::ensure!(there, "{} is not a data folder of dunlin (it has no FORMAT file); name one with --data", self.data.display());
-        Ok(())
-    }
-
-    fn open(&self, options: EngineOptions) -> anyhow::Result<Engine> {
-        Ok(Engine::open(&self.data, options)?)
     }
 }
 
@@ -103,6 +82,15 @@ impl Configured {
             flags.push(("server.data", data.to_str().context("the data folder's name must be UTF-8")?.to_owned()));
         }
         dunlin::config::Config::load(self.config.as_deref(), std::env::vars(), &flags)
+    }
+
+    /// For commands that work on a folder that must be there (opening would make one) and leave its log as it is.
+    fn existing(&self) -> anyhow::Result<(PathBuf, EngineOptions)> {
+        let (config, _) = self.load(Vec::new())?;
+        let data = config.server.data.clone();
+        let there = data.join("FORMAT").exists();
+        anyhow::ensure!(there, "{} is not a data folder of dunlin (it has no FORMAT file); name one with --data", data.display());
+        Ok((data, EngineOptions { log_retention: None, ..EngineOptions::configured(&config)? }))
     }
 }
 

@@ -4,24 +4,23 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use dunlin::engine::EngineOptions;
+use dunlin::engine::Engine;
 use dunlin_embedded::Folder;
 
-use super::{Data, caught_up, runtime};
+use super::{Configured, caught_up, runtime};
 
 #[derive(Args)]
 pub struct Rebuild {
     #[command(flatten)]
-    data: Data,
+    configured: Configured,
 }
 
 impl Rebuild {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        self.data.must_exist()?;
-        let options = EngineOptions { log_retention: None, ..EngineOptions::default() };
-        Folder::set_state_aside(&self.data.data, &options.folder).context("the state was left as it is")?;
+        let (data, options) = self.configured.existing()?;
+        Folder::set_state_aside(&data, &options.folder).context("the state was left as it is")?;
         runtime()?.block_on(async {
-            let engine = self.data.open(options)?;
+            let engine = Engine::open(&data, options)?;
             caught_up(&engine).await?;
             let events = engine.progress().next.0;
             tokio::task::spawn_blocking(move || {
@@ -30,7 +29,7 @@ impl Rebuild {
                 engine.close().context("failed to close")
             })
             .await??;
-            println!("made the state of {} anew from {events} events", self.data.data.display());
+            println!("made the state of {} anew from {events} events", data.display());
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -49,10 +49,11 @@ impl Serve {
 async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
     let listen = config.server.listen;
     let listener = bind(listen).with_context(|| format!("failed to listen on {listen}"))?;
-    let engine = Arc::new(Engine::open(&config.server.data, engine_options(&config)?)?);
+    let engine = Arc::new(Engine::open(&config.server.data, EngineOptions::configured(&config)?)?);
     caught_up(&engine).await?;
-    let welcome = Welcome { first_key: first_key(&engine).await?, is_dev, has_secret: config.auth.hs256 };
     let verifier = verifier(&config, &engine).await?;
+    // After everything that may end the start: the key is shown only once.
+    let welcome = Welcome { first_key: first_key(&engine).await?, is_dev, has_secret: config.auth.hs256 };
     if is_dev {
         warn!("developers' mode: whoever reaches this server gets a token for any user");
         let sent = dev::seed(&engine.app).await.context("failed to make the demo's conversations")?;
@@ -80,19 +81,6 @@ fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(listen)?;
     socket.listen(QUEUE)
-}
-
-fn engine_options(config: &Config) -> anyhow::Result<EngineOptions> {
-    const HOUR_MS: u64 = 60 * 60 * 1000;
-    const DAY_S: u64 = 24 * 60 * 60;
-    let mut options = EngineOptions { robots: config.robots()?, unprojected_max: config.log.unprojected_max, ..EngineOptions::default() };
-    options.log_retention = (config.log.retention_days > 0).then(|| Duration::from_secs(config.log.retention_days * DAY_S));
-    options.rules.dedup_window_ms = config.messages.dedup_window_h * HOUR_MS;
-    // A client id outlives its window by what the log may still hold.
-    options.folder.dedup_keep_ms = options.rules.dedup_window_ms + 14 * DAY_S * 1000;
-    options.folder.memtable_bytes = config.state.memtable_mib << 20;
-    options.folder.cache_bytes = config.state.cache_mib << 20;
-    Ok(options)
 }
 
 /// The first start makes a key, so that someone can begin.

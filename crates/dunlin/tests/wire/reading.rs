@@ -85,7 +85,7 @@ async fn a_feed_resumes_from_what_is_safe() {
     let feed = bea.client.feed().at_least(&first.token).get().await.unwrap();
     assert!(feed.data.iter().any(|item| item.event == Happening::Message && Some(item.seq) == first.seq));
     assert!(!feed.reset);
-    let from_now: dunlin_client::protocol::Feed = bea.client.call("GET".parse().unwrap(), "/v1/feed?from=now", None::<&()>).await.unwrap();
+    let from_now = bea.client.feed().from("now").get().await.unwrap();
     assert_eq!((from_now.data.len(), from_now.next), (0, None));
     let second = ann.sends(&bea, "two").await;
     let news = bea.client.feed().cursor(&from_now.safe).at_least(&second.token).get().await.unwrap();
