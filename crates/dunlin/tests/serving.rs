@@ -18,7 +18,7 @@ fn a_request_that_never_ends_does_not_keep_the_server_from_stopping() {
     let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
+    let address = line.split("http://").nth(1).unwrap().trim();
     let mut request = TcpStream::connect(address).unwrap();
     request.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n").unwrap();
     thread::sleep(Duration::from_millis(200)); // The server has taken it.
