@@ -87,6 +87,6 @@ impl App {
     async fn is_projected(&self, token: SendToken) -> Result<bool, AppError> {
         let partition = token.conversation.log_key().partition(self.log.partitions());
         let checkpoint = self.store.checkpoint(partition).await?;
-        Ok(checkpoint.is_some_and(|checkpoint| checkpoint.offset >= token.seq.offset()))
+        Ok(checkpoint.is_some_and(|checkpoint| checkpoint.seq >= token.seq))
     }
 }

@@ -130,6 +130,8 @@ contract! { $
         the_later_revision_stands_whichever_came_first,
         a_deletion_takes_the_content_away_for_good,
         adjacent_pages_meet_under_writes,
+        pages_cross_buckets,
+        reactions_cross_buckets,
         a_range_leaves_out_both_ends,
         conversations_do_not_mix,
         the_index_finds_numbers_and_times,

@@ -113,7 +113,7 @@ impl State {
     }
 
     pub fn write_checkpoint(&mut self, partition: Partition, checkpoint: Checkpoint) {
-        let newer = self.checkpoints.get(&partition).is_none_or(|mine| mine.offset <= checkpoint.offset);
+        let newer = self.checkpoints.get(&partition).is_none_or(|mine| mine.seq <= checkpoint.seq);
         if newer {
             self.checkpoints.insert(partition, checkpoint);
         }

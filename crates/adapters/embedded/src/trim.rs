@@ -103,7 +103,8 @@ mod tests {
                 writes.push(Write::Message { conversation, row: row(&event, seq, number).into() });
             }
         }
-        let checkpoint = Checkpoint { offset: Offset(EVENTS - 1), log_time: Millis(1), event_id: ids::event_id() };
+        let checkpoint =
+            Checkpoint { seq: Seq::new(Epoch::FIRST_LIVE, Offset(EVENTS - 1)), log_time: Millis(1), event_id: ids::event_id() };
         folder.store.apply(&Batch { writes, heads: Vec::new(), checkpoint: Some((Partition(0), checkpoint)) }).await.unwrap();
         folder
     }

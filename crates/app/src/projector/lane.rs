@@ -139,7 +139,7 @@ impl Lane {
                     id
                 }
             };
-            let checkpoint = Checkpoint { offset: record.position.offset, log_time: time, event_id: id };
+            let checkpoint = Checkpoint { seq, log_time: time, event_id: id };
             batch.checkpoint = Some((record.position.partition, checkpoint));
         }
         Ok(events)

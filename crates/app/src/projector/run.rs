@@ -143,7 +143,7 @@ impl Projector {
         }
         if let Some((_, checkpoint)) = projected.batch.checkpoint {
             progress.send_modify(|progress| {
-                *progress = Progress { next: checkpoint.offset.next(), log_time: checkpoint.log_time, trouble: None }
+                *progress = Progress { next: checkpoint.seq.offset().next(), log_time: checkpoint.log_time, trouble: None }
             });
         }
         self.tell(projected.outcomes).await;
@@ -155,14 +155,15 @@ impl Projector {
         let Some(checkpoint) = self.store.checkpoint(partition).await? else {
             return Ok(self.log.tail(partition, Offset(0)).await?);
         };
-        let mut tail = self.log.tail(partition, checkpoint.offset).await?;
+        let mut tail = self.log.tail(partition, checkpoint.seq.offset()).await?;
         let last = tail.next(1).await?;
         let id = last.first().and_then(|record| Event::decode_key(&record.bytes).ok()).map(|(_, id)| id);
         if id != Some(checkpoint.event_id) {
-            return Err(ProjectorError::OtherLog(checkpoint.offset));
+            return Err(ProjectorError::OtherLog(checkpoint.seq.offset()));
         }
-        progress
-            .send_modify(|progress| *progress = Progress { next: checkpoint.offset.next(), log_time: checkpoint.log_time, trouble: None });
+        progress.send_modify(|progress| {
+            *progress = Progress { next: checkpoint.seq.offset().next(), log_time: checkpoint.log_time, trouble: None }
+        });
         Ok(tail)
     }
 

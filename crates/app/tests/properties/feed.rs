@@ -68,7 +68,7 @@ pub fn nothing_is_missed(trip: &Trip, fault: Fault, ticks: Ticks) -> Result<(), 
     let logs = [0, 1].map(|partition| records(partition, &trip.after_ms[partition]));
     let store = Arc::new(ModelStore::default());
     if ticks == Ticks::First {
-        let tick = Checkpoint { offset: Offset(0), log_time: BEGINNING, event_id: EventId([0; 16]) };
+        let tick = Checkpoint { seq: Seq::ZERO, log_time: BEGINNING, event_id: EventId([0; 16]) };
         (0..2).for_each(|partition| store.state().write_checkpoint(Partition(partition), tick));
     }
     let mut machines = [0, 1].map(|partition| Machine::start(&store, &logs[partition], fault, Ahead::Never));
@@ -125,7 +125,7 @@ fn records(partition: usize, after_ms: &[u64]) -> Vec<Record> {
 fn what_is_safe_to_store_lies_below_the_horizon_on_every_page() {
     let store = Arc::new(ModelStore::default());
     let log = records(0, &[10, 10, 10, 10]);
-    let tick = Checkpoint { offset: Offset(0), log_time: Millis(BEGINNING.0 + 5), event_id: EventId([0; 16]) };
+    let tick = Checkpoint { seq: Seq::ZERO, log_time: Millis(BEGINNING.0 + 5), event_id: EventId([0; 16]) };
     store.state().write_checkpoint(Partition(1), tick);
     Machine::start(&store, &log, Fault::None, Ahead::Never).finish(&store, 1);
     let mut device = Device { app: reader_of(&store, 2), stored: None, got: BTreeSet::new() };
@@ -140,7 +140,7 @@ fn what_is_safe_to_store_lies_below_the_horizon_on_every_page() {
 fn a_device_that_had_nothing_to_read_is_not_told_to_start_over() {
     let store = Arc::new(ModelStore::default());
     let app = reader_of(&store, 2);
-    let tick = |offset, log_time| Checkpoint { offset: Offset(offset), log_time, event_id: EventId([0; 16]) };
+    let tick = |offset, log_time| Checkpoint { seq: Seq::from_u64(offset).unwrap(), log_time, event_id: EventId([0; 16]) };
     store.state().write_checkpoint(Partition(0), tick(0, BEGINNING));
     let page = now(app.feed(&alice(), None, 10)).expect("a feed");
     assert!(page.rows.is_empty() && !page.reset);

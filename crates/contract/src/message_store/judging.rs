@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use dunlin_model::{
-    Accepted, BlockRow, ContentHash, ConversationId, DedupKey, DedupRow, Millis, N, Offset, Outcome, OutcomeRow, Partition, Rejection,
-    UserId,
+    Accepted, BlockRow, ContentHash, ConversationId, DedupKey, DedupRow, Millis, N, Outcome, OutcomeRow, Partition, Rejection, UserId,
 };
 use dunlin_ports::{Batch, Checkpoint, MessageStore, Wanted, Write};
 
@@ -86,8 +85,8 @@ pub async fn parked_keys_are_listed_once(store: &dyn MessageStore) {
 pub async fn a_checkpoint_never_falls_and_moves_the_horizon(store: &dyn MessageStore) {
     let partition = Partition(0);
     let now = store.checkpoint(partition).await.unwrap();
-    let (offset, time) = now.map_or((10, 1_000), |now| (now.offset.0 + 10, now.log_time.0 + 1_000));
-    let checkpoint = |more| Checkpoint { offset: Offset(offset + more), log_time: Millis(time + more), event_id: ids::event_id() };
+    let (offset, time) = now.map_or((10, 1_000), |now| (now.seq.offset().0 + 10, now.log_time.0 + 1_000));
+    let checkpoint = |more| Checkpoint { seq: seq(offset + more), log_time: Millis(time + more), event_id: ids::event_id() };
     let (early, late) = (checkpoint(0), checkpoint(5));
     for written in [early, late, early] {
         store.apply(&Batch { checkpoint: Some((partition, written)), ..Batch::default() }).await.unwrap();

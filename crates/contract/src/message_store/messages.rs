@@ -1,7 +1,7 @@
 //! Messages and what belongs to one: revisions, pages, index, reactions.
 
-use dunlin_model::{Cell, Content, EditRow, Emoji, IndexRow, Millis, N, Seq, limits};
-use dunlin_ports::{MessageStore, Order, SeqRange, Write};
+use dunlin_model::{Cell, Content, EditRow, Emoji, IndexRow, MessageRow, Millis, N, Seq, limits};
+use dunlin_ports::{MessageStore, Order, SeqRange, Wanted, Write};
 
 use super::make::*;
 use crate::ids;
@@ -13,7 +13,8 @@ pub async fn a_message_reads_back_whole(store: &dyn MessageStore) {
     row.reply_to = Some(seq(3));
     row.sender = None;
     row.bucket = 9;
-    apply(store, [Write::Message { conversation, row: row.clone().into() }]).await;
+    let bucket = IndexRow { seq: row.seq, n: row.n, at: row.created_at, bucket: row.bucket };
+    apply(store, [Write::Index { conversation, row: bucket }, Write::Message { conversation, row: row.clone().into() }]).await;
     assert_eq!(store.message(conversation, seq(7)).await.unwrap(), Some(row));
     assert_eq!(store.message(conversation, seq(8)).await.unwrap(), None);
     assert_eq!(store.message(ids::conversation(), seq(7)).await.unwrap(), None);
@@ -62,6 +63,50 @@ pub async fn adjacent_pages_meet_under_writes(store: &dyn MessageStore) {
     let second = store.messages(conversation, before, Order::NewestFirst, 20).await.unwrap();
     assert_eq!(numbers(&first), (11..=30).rev().collect::<Vec<_>>());
     assert_eq!(numbers(&second), (1..=10).rev().collect::<Vec<_>>());
+}
+
+/// A bucket begins with an index row; index rows also come in between.
+pub async fn pages_cross_buckets(store: &dyn MessageStore) {
+    let conversation = ids::conversation();
+    for number in 1..=12 {
+        let row = MessageRow { bucket: (number as u32 - 1) / 4, ..message(number) };
+        let index = IndexRow { seq: row.seq, n: row.n, at: row.created_at, bucket: row.bucket };
+        let index = (number % 2 == 1).then_some(Write::Index { conversation, row: index });
+        apply(store, index.into_iter().chain([Write::Message { conversation, row: row.into() }])).await;
+    }
+    let read = async |after, before, order, limit| {
+        let range = SeqRange { after: seq(after), before: seq(before) };
+        numbers(&store.messages(conversation, range, order, limit).await.unwrap())
+    };
+    assert_eq!(read(0, 99, Order::NewestFirst, 10).await, (3..=12).rev().collect::<Vec<_>>());
+    assert_eq!(read(0, 3, Order::NewestFirst, 10).await, [2, 1]);
+    assert_eq!(read(3, 10, Order::OldestFirst, 99).await, [4, 5, 6, 7, 8, 9]);
+    assert_eq!(read(3, 10, Order::NewestFirst, 99).await, [9, 8, 7, 6, 5, 4]);
+    assert_eq!(read(4, 99, Order::OldestFirst, 3).await, [5, 6, 7]);
+    assert_eq!(store.message(conversation, seq(8)).await.unwrap().unwrap().bucket, 1);
+    let targets = [(conversation, seq(4)), (conversation, seq(9))];
+    let known = store.known(&Wanted { messages: targets.to_vec(), ..Wanted::default() }).await.unwrap().messages;
+    assert_eq!(known.into_iter().flatten().map(|row| row.bucket).collect::<Vec<_>>(), [0, 2]);
+}
+
+/// Also of messages in several buckets.
+pub async fn reactions_cross_buckets(store: &dyn MessageStore) {
+    let (conversation, user) = (ids::conversation(), ids::user());
+    for number in 1..=6 {
+        let bucket = (number as u32 - 1) / 2;
+        let row = MessageRow { bucket, ..message(number) };
+        let index = IndexRow { seq: row.seq, n: row.n, at: row.created_at, bucket };
+        let emoji = Emoji::parse("👍").unwrap();
+        let on = Cell { at: seq(100 + number), value: true };
+        let reaction = Write::Reaction { conversation, target: row.seq, bucket, user: user.clone(), emoji, on };
+        apply(store, [Write::Index { conversation, row: index }, Write::Message { conversation, row: row.into() }, reaction]).await;
+    }
+    let read = async |after, before, limit| {
+        let rows = store.reactions(conversation, SeqRange { after: seq(after), before: seq(before) }, limit).await.unwrap();
+        rows.iter().map(|row| row.target).collect::<Vec<_>>()
+    };
+    assert_eq!(read(0, 99, 99).await, (1..=6).map(seq).collect::<Vec<_>>());
+    assert_eq!(read(1, 6, 3).await, [2, 3, 4].map(seq));
 }
 
 pub async fn a_range_leaves_out_both_ends(store: &dyn MessageStore) {

@@ -50,10 +50,12 @@ pub async fn pages_of_an_inbox_meet_and_hold_nobody_elses(store: &dyn MessageSto
         mine.push(conversation);
         apply(store, [tip_of(&user, conversation, &pair, number + 1), tip_of(&longer, ids::conversation(), &pair, 1)]).await;
     }
-    mine.sort();
     let first = store.inbox(&user, None, 4).await.unwrap();
     let second = store.inbox(&user, Some(first[3].conversation), 4).await.unwrap();
-    let seen: Vec<_> = first.into_iter().chain(second).map(|row| row.conversation).collect();
+    let mut seen: Vec<_> = first.into_iter().chain(second).map(|row| row.conversation).collect();
+    // The order is the store's own.
+    mine.sort();
+    seen.sort();
     assert_eq!(seen, mine);
 }
 

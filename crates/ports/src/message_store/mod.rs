@@ -5,7 +5,7 @@ mod write;
 use async_trait::async_trait;
 use dunlin_model::{
     BlockRow, ConversationId, DedupKey, DedupRow, EditRow, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow,
-    MessageRow, Millis, N, Offset, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId,
+    MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId,
 };
 
 use crate::StoreError;
@@ -31,9 +31,10 @@ pub trait MessageStore: Send + Sync {
 
     async fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError>;
 
-    /// Heads in the order of their ids, for walks over everything.
+    /// Heads for walks over everything, in an order of the store's own that does not change.
     async fn heads(&self, after: Option<ConversationId>, limit: usize) -> Result<Vec<(ConversationId, Head)>, StoreError>;
 
+    /// A message whose bucket is not the first is found by the index row with which its bucket begins.
     async fn message(&self, conversation: ConversationId, seq: Seq) -> Result<Option<MessageRow>, StoreError>;
 
     async fn messages(
@@ -65,7 +66,7 @@ pub trait MessageStore: Send + Sync {
     /// What edits made of a message, oldest first.
     async fn edits(&self, conversation: ConversationId, target: Seq, limit: usize) -> Result<Vec<EditRow>, StoreError>;
 
-    /// A user's inbox rows in the order of conversation ids.
+    /// A user's inbox rows, in an order of the store's own that does not change.
     async fn inbox(&self, user: &UserId, after: Option<ConversationId>, limit: usize) -> Result<Vec<InboxRow>, StoreError>;
 
     async fn inbox_row(&self, user: &UserId, conversation: ConversationId) -> Result<Option<InboxRow>, StoreError>;
@@ -79,7 +80,7 @@ pub trait MessageStore: Send + Sync {
     /// How a user and others stand to each other now, also where a block was taken back, ordered by the other user.
     async fn standings(&self, user: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<Standing>, StoreError>;
 
-    /// A user's feed after a key, in order.
+    /// A user's feed after a key, by time; what happened at one time comes in an order of the store's own that does not change.
     async fn feed(&self, user: &UserId, after: FeedKey, limit: usize) -> Result<Vec<FeedRow>, StoreError>;
 
     /// The time below which no event can still appear in a feed: the lowest checkpoint's of so many partitions. Zero while one has none.
@@ -103,8 +104,8 @@ pub struct Batch {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checkpoint {
-    /// The last offset of which, as of everything below it, all is written.
-    pub offset: Offset,
+    /// The last event of which, as of everything below it, all is written.
+    pub seq: Seq,
     pub log_time: Millis,
     /// Whether the log is still the one that this was derived from.
     pub event_id: EventId,

@@ -7,8 +7,8 @@ use std::{borrow::Cow, sync::atomic::Ordering};
 
 use byteview::ByteView;
 use dunlin_model::{
-    BlockRow, Cell, ConversationId, DedupRow, EventId, Mark, MessageRow, Millis, Offset, Pair, Partition, Register, Revision, Seq, UserId,
-    encode_to,
+    BlockRow, Cell, ConversationId, DedupRow, Epoch, EventId, Mark, MessageRow, Millis, Offset, Pair, Partition, Register, Revision, Seq,
+    UserId, encode_to,
 };
 use dunlin_ports::{Batch, Checkpoint, StoreError, Write};
 use minicbor::{Decode, Encode};
@@ -38,13 +38,13 @@ pub(super) struct StoredCheckpoint {
 
 impl From<Checkpoint> for StoredCheckpoint {
     fn from(checkpoint: Checkpoint) -> StoredCheckpoint {
-        StoredCheckpoint { offset: checkpoint.offset.0, log_time: checkpoint.log_time, event_id: checkpoint.event_id }
+        StoredCheckpoint { offset: checkpoint.seq.offset().0, log_time: checkpoint.log_time, event_id: checkpoint.event_id }
     }
 }
 
-impl From<StoredCheckpoint> for Checkpoint {
-    fn from(stored: StoredCheckpoint) -> Checkpoint {
-        Checkpoint { offset: Offset(stored.offset), log_time: stored.log_time, event_id: stored.event_id }
+impl StoredCheckpoint {
+    pub(super) fn of(self, epoch: Epoch) -> Checkpoint {
+        Checkpoint { seq: Seq::new(epoch, Offset(self.offset)), log_time: self.log_time, event_id: self.event_id }
     }
 }
 
@@ -70,7 +70,7 @@ impl Messages {
         }
         let mut next = applied.unwrap_or(0);
         if let Some((partition, checkpoint)) = batch.checkpoint {
-            next = next.max(checkpoint.offset.0 + 1);
+            next = next.max(checkpoint.seq.offset().0 + 1);
             rows.checkpoint(partition, checkpoint)?;
             self.now.fetch_max(checkpoint.log_time.0, Ordering::Relaxed);
         }
@@ -227,7 +227,7 @@ impl<'a> Rows<'a> {
     fn checkpoint(&mut self, partition: Partition, checkpoint: Checkpoint) -> Result<(), StoreError> {
         let key = keys::checkpoint(partition);
         let there: Option<StoredCheckpoint> = get(&self.snapshot, &key)?;
-        if there.is_none_or(|there| there.offset <= checkpoint.offset.0) {
+        if there.is_none_or(|there| there.offset <= checkpoint.seq.offset().0) {
             self.row(&key, &StoredCheckpoint::from(checkpoint));
         }
         Ok(())

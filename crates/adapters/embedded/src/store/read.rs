@@ -26,7 +26,7 @@ impl MessageStore for Messages {
 
     async fn checkpoint(&self, partition: Partition) -> Result<Option<Checkpoint>, StoreError> {
         let stored: Option<StoredCheckpoint> = get(&self.tree.snapshot(), &keys::checkpoint(partition))?;
-        Ok(stored.map(Checkpoint::from))
+        Ok(stored.map(|stored| stored.of(self.epoch)))
     }
 
     async fn known(&self, wanted: &Wanted) -> Result<Known, StoreError> {

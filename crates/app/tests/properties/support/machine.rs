@@ -87,7 +87,7 @@ impl<'a> Machine<'a> {
     pub fn resume_at(&self, store: &ModelStore) -> usize {
         let Some(first) = self.records.first().map(|record| record.position) else { return 0 };
         let checkpoint = store.state().checkpoints.get(&first.partition).copied();
-        checkpoint.map_or(0, |checkpoint| (checkpoint.offset.0 + 1).saturating_sub(first.offset.0) as usize)
+        checkpoint.map_or(0, |checkpoint| (checkpoint.seq.offset().0 + 1).saturating_sub(first.offset.0) as usize)
     }
 
     fn judge(&mut self, store: &ModelStore, records_max: usize) -> bool {
