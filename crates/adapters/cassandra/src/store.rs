@@ -1,0 +1,114 @@
+//! The open store: a session, its statements, and how they are run.
+
+use std::{sync::Arc, time::Duration};
+
+use dunlin_ports::StoreError;
+use futures::{Stream, StreamExt as _, TryStreamExt as _, future::BoxFuture};
+use scylla::{
+    client::{execution_profile::ExecutionProfile, session::Session, session_builder::SessionBuilder},
+    deserialize::row::DeserializeRow,
+    policies::load_balancing::DefaultPolicy,
+    serialize::row::SerializeRow,
+    statement::{Consistency, prepared::PreparedStatement},
+};
+
+use crate::{
+    ConnectError, Options,
+    error::{OrCorrupt as _, of_read, of_write},
+    feed_months::FeedMonths,
+    schema,
+    statements::Statements,
+};
+
+pub struct Messages {
+    session: Session,
+    pub(crate) statements: Statements,
+    pub(crate) feed_months: FeedMonths,
+    pub(crate) options: Options,
+}
+
+impl Messages {
+    /// Connects to a cluster whose schema is there, and is the one that this program knows.
+    pub async fn open(options: Options) -> Result<Messages, ConnectError> {
+        within_start_max(Messages::connected(options)).await
+    }
+
+    async fn connected(options: Options) -> Result<Messages, ConnectError> {
+        let session = connect(&options).await?;
+        schema::check(&session, &options).await?;
+        session.use_keyspace(&options.keyspace, true).await.map_err(|error| ConnectError::Statement(error.to_string()))?;
+        let statements = Statements::prepare(&session).await?;
+        Ok(Messages { session, statements, feed_months: FeedMonths::default(), options })
+    }
+
+    /// Durable on a quorum of the replicas on return.
+    pub(crate) async fn write(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<(), StoreError> {
+        self.session.execute_unpaged(statement, values).await.map(drop).map_err(of_write)
+    }
+
+    /// All rows of a bounded query.
+    pub(crate) async fn rows<R>(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<Vec<R>, StoreError>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm>,
+    {
+        let result = self.session.execute_unpaged(statement, values).await.map_err(of_read)?.into_rows_result().or_corrupt()?;
+        result.rows::<R>().or_corrupt()?.map(|row| row.or_corrupt()).collect()
+    }
+
+    pub(crate) async fn row<R>(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<Option<R>, StoreError>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm>,
+    {
+        Ok(self.rows(statement, values).await?.pop())
+    }
+
+    /// A query whose rows are too many to be held at once.
+    pub(crate) async fn stream<R, V>(
+        &self,
+        statement: &PreparedStatement,
+        values: V,
+    ) -> Result<impl Stream<Item = Result<R, StoreError>> + use<R, V>, StoreError>
+    where
+        R: for<'f, 'm> DeserializeRow<'f, 'm> + 'static,
+        V: SerializeRow,
+    {
+        let unavailable = |error: &dyn std::fmt::Display| StoreError::Unavailable(format!("Cassandra: {error}"));
+        let pager = self.session.execute_iter(statement.clone(), values).await.map_err(|error| unavailable(&error))?;
+        Ok(pager.rows_stream::<R>().or_corrupt()?.map(move |row| row.map_err(|error| unavailable(&error))))
+    }
+
+    /// Runs what is independent of each other, so many at once as the options say; ends with the first error.
+    pub(crate) async fn all(&self, futures: Vec<BoxFuture<'_, Result<(), StoreError>>>) -> Result<(), StoreError> {
+        futures::stream::iter(futures).map(Ok).try_for_each_concurrent(self.options.in_flight_max, |future| future).await
+    }
+
+    /// The answers in the order of the questions.
+    pub(crate) async fn each<T: Send>(&self, futures: Vec<BoxFuture<'_, Result<T, StoreError>>>) -> Result<Vec<T>, StoreError> {
+        futures::stream::iter(futures).buffered(self.options.in_flight_max).try_collect().await
+    }
+}
+
+/// Whatever it is that does not come to an end, a start does.
+pub(crate) async fn within_start_max<T>(start: impl Future<Output = Result<T, ConnectError>>) -> Result<T, ConnectError> {
+    const START_MAX: Duration = Duration::from_secs(120);
+    tokio::time::timeout(START_MAX, start).await.unwrap_or(Err(ConnectError::Slow(START_MAX.as_secs())))
+}
+
+/// A session without a keyspace.
+pub(crate) async fn connect(options: &Options) -> Result<Session, ConnectError> {
+    let balancing = DefaultPolicy::builder().prefer_datacenter(options.datacenter.clone()).token_aware(true).build();
+    let profile = ExecutionProfile::builder()
+        .consistency(Consistency::LocalQuorum)
+        .request_timeout(Some(options.request_timeout))
+        .load_balancing_policy(Arc::clone(&balancing))
+        .build();
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&options.nodes)
+        .connection_timeout(options.connect_timeout)
+        .default_execution_profile_handle(profile.into_handle())
+        .fetch_full_schema_metadata(false);
+    if !options.user.is_empty() {
+        builder = builder.user(&options.user, &options.password);
+    }
+    builder.build().await.map_err(|error| ConnectError::unreachable(&options.nodes, &error))
+}

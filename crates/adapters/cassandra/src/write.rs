@@ -1,0 +1,321 @@
+//! Writes: first everything that events write, then the heads, then the checkpoint. Within each, in any order and many at once.
+
+use std::{collections::HashMap, time::Duration};
+
+use dunlin_model::{
+    BlockRow, Cell, ConversationId, DedupKey, DedupRow, FeedRow, Head, IndexRow, Mark, MessageRow, Millis, Pair, Partition, Register,
+    Revision, Seq, UserId, encode, limits,
+};
+use dunlin_ports::{Batch, Checkpoint, StoreError, Write};
+use futures::{FutureExt as _, future::BoxFuture};
+use scylla::value::{CqlTimestamp, MaybeUnset};
+
+use crate::{
+    Messages,
+    feed_months::month_of,
+    row::{content_columns, filled_columns, name_of, of_bucket, of_millis, of_n, of_seq, slice_of},
+};
+
+/// Over how many partitions checkpoints are spread.
+pub(crate) const CHECKPOINT_SHARDS: u32 = 16;
+
+const FEED_TTL_S: i32 = 400 * 24 * 60 * 60;
+const _: () = assert!(FEED_TTL_S as u64 == limits::FEED_DAYS * 24 * 60 * 60);
+
+impl Messages {
+    pub(crate) async fn apply_batch(&self, batch: &Batch) -> Result<(), StoreError> {
+        // What goes to one row at one time is one statement: a send writes the sender's tip and mark together.
+        let mut rows = Rows::default();
+        let mut statements: Vec<BoxFuture<'_, Result<(), StoreError>>> = Vec::with_capacity(batch.writes.len());
+        for write in &batch.writes {
+            if !rows.take_in(write) {
+                statements.push(self.statement(write));
+            }
+        }
+        statements.extend(rows.inbox.iter().map(|(row, cells)| self.write_inbox(row, cells).boxed()));
+        statements.extend(rows.members.iter().map(|(row, marks)| self.write_member(row, marks).boxed()));
+        self.all(statements).await?;
+        self.all(batch.heads.iter().map(|(conversation, head)| self.write_head(*conversation, head).boxed()).collect()).await?;
+        match batch.checkpoint {
+            Some((partition, checkpoint)) => self.write_checkpoint(partition, checkpoint).await,
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) async fn raise_delivered(&self, conversation: ConversationId, user: &UserId, mark: Mark) -> Result<(), StoreError> {
+        let marks = Marks { delivered: MaybeUnset::Set(of_n(mark.n)), ..Marks::default() };
+        self.write_member(&MemberKey { conversation, user, at: mark.seq }, &marks).await
+    }
+
+    fn statement<'a>(&'a self, write: &'a Write) -> BoxFuture<'a, Result<(), StoreError>> {
+        match write {
+            Write::Message { conversation, row } => self.write_message(*conversation, row).boxed(),
+            Write::Revision { conversation, target, bucket, revision } => {
+                self.write_revision(*conversation, *target, *bucket, revision).boxed()
+            }
+            Write::Edit { conversation, target, row } => async move {
+                let (text, content_type, opaque) = content_columns(Some(&row.content));
+                let key = (conversation.to_string(), of_seq(*target), of_seq(row.at));
+                let values = (of_seq(row.at), of_millis(row.edited_at), text, content_type, opaque, key.0, key.1, key.2);
+                self.write(&self.statements.write_edit, values).await
+            }
+            .boxed(),
+            Write::Index { conversation, row } => self.write_index(*conversation, row).boxed(),
+            Write::DeletedNumber { conversation, n, at } => {
+                let values = (of_seq(*at), of_seq(*at), conversation.to_string(), of_n(*n));
+                self.write(&self.statements.write_deleted_number, values).boxed()
+            }
+            Write::Hidden { user, conversation, target, at } => {
+                let values = (of_seq(*at), of_seq(*at), user.as_str(), conversation.to_string(), of_seq(*target));
+                self.write(&self.statements.write_hidden, values).boxed()
+            }
+            Write::Reaction { conversation, target, bucket, user, emoji, on } => {
+                let place = (conversation.to_string(), of_bucket(*bucket), of_seq(*target));
+                let values = (of_seq(on.at), on.value, place.0, place.1, place.2, user.as_str(), emoji.as_str());
+                self.write(&self.statements.write_reaction, values).boxed()
+            }
+            Write::Block(row) => self.write_block(row).boxed(),
+            Write::Feed { user, row } => self.write_feed(user, row).boxed(),
+            Write::Dedup { key, row } => self.write_dedup(key, row).boxed(),
+            Write::Outcome { conversation, at, row } => {
+                let values = (of_seq(*at), encode(row), conversation.to_string(), of_seq(*at));
+                self.write(&self.statements.write_outcome, values).boxed()
+            }
+            Write::Parked { key, at, time, bytes } => {
+                let values = (of_seq(*at), of_millis(*time), &bytes[..], encode(key), of_seq(*at));
+                self.write(&self.statements.write_parked, values).boxed()
+            }
+            Write::InboxTip { .. }
+            | Write::InboxDeleted { .. }
+            | Write::InboxArchived { .. }
+            | Write::InboxVeiled { .. }
+            | Write::Mark { .. } => unreachable!("these are taken in by their rows"),
+        }
+    }
+
+    async fn write_message(&self, conversation: ConversationId, row: &MessageRow) -> Result<(), StoreError> {
+        let (text, content_type, opaque) = content_columns(row.content.as_ref());
+        let metadata = row.metadata.as_ref().map(|metadata| metadata.entries().collect::<HashMap<_, _>>());
+        let values = (
+            of_seq(row.seq),
+            of_n(row.n),
+            of_millis(row.created_at),
+            MaybeUnset::from_option(row.sender.as_ref().map(UserId::as_str)),
+            row.message_type.as_str(),
+            row.client_id.as_str(),
+            MaybeUnset::from_option(row.reply_to.map(of_seq)),
+            text,
+            content_type,
+            opaque,
+            MaybeUnset::from_option(metadata),
+            conversation.to_string(),
+            of_bucket(row.bucket),
+            of_seq(row.seq),
+        );
+        self.write(&self.statements.write_message, values).await
+    }
+
+    async fn write_revision(
+        &self,
+        conversation: ConversationId,
+        target: Seq,
+        bucket: u32,
+        revision: &Cell<Revision>,
+    ) -> Result<(), StoreError> {
+        let (at, place) = (of_seq(revision.at), (conversation.to_string(), of_bucket(bucket), of_seq(target)));
+        match &revision.value {
+            Revision::Edited { content, edited_at } => {
+                let (text, content_type, opaque) = filled_columns(content);
+                let values = (at, of_millis(*edited_at), text, content_type, opaque, place.0, place.1, place.2);
+                self.write(&self.statements.write_edited, values).await
+            }
+            Revision::Deleted { by, deleted_at } => {
+                let by = by.as_ref().map_or("", UserId::as_str);
+                self.write(&self.statements.write_deleted, (at, of_millis(*deleted_at), by, place.0, place.1, place.2)).await
+            }
+        }
+    }
+
+    /// One row for each way to look.
+    async fn write_index(&self, conversation: ConversationId, row: &IndexRow) -> Result<(), StoreError> {
+        let ways = [("seq", of_seq(row.seq)), ("n", of_n(row.n)), ("time", of_millis(row.at).0)];
+        let conversation = &conversation.to_string();
+        let write = |(by, value)| {
+            let seq = of_seq(row.seq);
+            let values = (seq, seq, of_millis(row.at), of_bucket(row.bucket), conversation, by, value, of_n(row.n));
+            self.write(&self.statements.write_index, values)
+        };
+        futures::future::try_join_all(ways.map(write)).await.map(drop)
+    }
+
+    async fn write_inbox(&self, row: &InboxKey<'_>, cells: &InboxCells) -> Result<(), StoreError> {
+        let InboxCells { tip, deleted, seen, hidden, archived, veiled } = cells;
+        let values = (
+            of_seq(row.at),
+            tip,
+            deleted,
+            seen,
+            hidden,
+            archived,
+            veiled,
+            row.user.as_str(),
+            slice_of(row.conversation),
+            row.conversation.to_string(),
+        );
+        self.write(&self.statements.write_inbox, values).await
+    }
+
+    async fn write_member(&self, row: &MemberKey<'_>, marks: &Marks) -> Result<(), StoreError> {
+        let values = (of_seq(row.at), &marks.read, &marks.delivered, row.conversation.to_string(), row.user.as_str());
+        self.write(&self.statements.write_member, values).await
+    }
+
+    async fn write_block(&self, row: &BlockRow) -> Result<(), StoreError> {
+        let (at, since) = (of_seq(row.at), of_millis(row.since));
+        let stands = if row.on { since } else { CqlTimestamp(0) };
+        let pair = Pair::new(row.blocker.clone(), row.blocked.clone()).log_key();
+        let (blocker, blocked) = (row.blocker.as_str(), row.blocked.as_str());
+        let block = self.write(&self.statements.write_block, (at, blocked, since, row.on, &pair.hash()[..], at, blocker));
+        let standing = |by_me, me, user, other| self.write(&self.statements.write_standing, (at, by_me, me, user, other));
+        let mine = standing(MaybeUnset::Set(stands), MaybeUnset::Unset, blocker, blocked);
+        let others = standing(MaybeUnset::Unset, MaybeUnset::Set(stands), blocked, blocker);
+        futures::try_join!(block, mine, others).map(drop)
+    }
+
+    /// The month first: who finds it and no row has read too early, who finds a row has found its month.
+    async fn write_feed(&self, user: &UserId, row: &FeedRow) -> Result<(), StoreError> {
+        let (at, month) = (micros(row.key.at), month_of(row.key.at));
+        if !self.feed_months.is_written(user, month) {
+            self.write(&self.statements.write_feed_month, (user.as_str(), month, at, FEED_TTL_S)).await?;
+            self.feed_months.written(user, month);
+        }
+        let target = MaybeUnset::from_option(row.target.map(of_seq));
+        let conversation = row.key.conversation.to_string();
+        let values =
+            (at, FEED_TTL_S, name_of(row.what), target, user.as_str(), month, of_millis(row.key.at), conversation, of_seq(row.key.seq));
+        self.write(&self.statements.write_feed, values).await
+    }
+
+    async fn write_dedup(&self, key: &DedupKey, row: &DedupRow) -> Result<(), StoreError> {
+        let (conversation, sender) = (key.conversation.to_string(), key.sender.as_ref().map_or("", UserId::as_str));
+        let (at, ttl) = (micros(row.created_at), ttl_s(self.options.dedup_keep));
+        let hash = encode(&row.hash);
+        let created_at = of_millis(row.created_at);
+        let values = (at, ttl, of_n(row.n), created_at, hash, conversation, sender, key.client_id.as_str(), of_seq(row.seq));
+        self.write(&self.statements.write_dedup, values).await
+    }
+
+    async fn write_head(&self, conversation: ConversationId, head: &Head) -> Result<(), StoreError> {
+        let last_at = head.last.map_or(head.opened_at, |last| last.at);
+        let values = (of_seq(head.applied), encode(head), of_n(head.n), of_millis(last_at), conversation.to_string());
+        self.write(&self.statements.write_head, values).await
+    }
+
+    async fn write_checkpoint(&self, partition: Partition, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        let seq = of_seq(checkpoint.seq);
+        let (shard, part) = shard_of(partition);
+        let values = (seq, seq, of_millis(checkpoint.log_time), &checkpoint.event_id.0[..], shard, part);
+        self.write(&self.statements.write_checkpoint, values).await
+    }
+}
+
+/// The rows of a batch that several writes share, each at one time.
+#[derive(Default)]
+struct Rows<'a> {
+    inbox: HashMap<InboxKey<'a>, InboxCells>,
+    members: HashMap<MemberKey<'a>, Marks>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct InboxKey<'a> {
+    user: &'a UserId,
+    conversation: ConversationId,
+    at: Seq,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct MemberKey<'a> {
+    conversation: ConversationId,
+    user: &'a UserId,
+    at: Seq,
+}
+
+struct InboxCells {
+    tip: MaybeUnset<Vec<u8>>,
+    deleted: MaybeUnset<Vec<u8>>,
+    seen: MaybeUnset<i64>,
+    hidden: MaybeUnset<i64>,
+    archived: MaybeUnset<i64>,
+    veiled: MaybeUnset<i64>,
+}
+
+impl Default for InboxCells {
+    fn default() -> InboxCells {
+        use MaybeUnset::Unset;
+        InboxCells { tip: Unset, deleted: Unset, seen: Unset, hidden: Unset, archived: Unset, veiled: Unset }
+    }
+}
+
+struct Marks {
+    read: MaybeUnset<i64>,
+    delivered: MaybeUnset<i64>,
+}
+
+impl Default for Marks {
+    fn default() -> Marks {
+        Marks { read: MaybeUnset::Unset, delivered: MaybeUnset::Unset }
+    }
+}
+
+impl<'a> Rows<'a> {
+    /// False if the write has a row to itself.
+    fn take_in(&mut self, write: &'a Write) -> bool {
+        match write {
+            Write::InboxTip { user, conversation, tip } => {
+                self.inbox(user, *conversation, tip.at).tip = MaybeUnset::Set(encode(&tip.value));
+            }
+            Write::InboxDeleted { user, conversation, deleted } => {
+                self.inbox(user, *conversation, deleted.at).deleted = MaybeUnset::Set(encode(&deleted.value));
+            }
+            Write::InboxArchived { user, conversation, archived } => {
+                self.inbox(user, *conversation, archived.at).archived = MaybeUnset::Set(of_seq(archived.value.unwrap_or(Seq::ZERO)));
+            }
+            Write::InboxVeiled { user, conversation, veiled } => {
+                self.inbox(user, *conversation, veiled.at).veiled = MaybeUnset::Set(of_seq(veiled.value));
+            }
+            Write::Mark { user, conversation, register, mark } => {
+                let n = MaybeUnset::Set(of_n(mark.n));
+                match register {
+                    Register::Seen => self.inbox(user, *conversation, mark.seq).seen = n,
+                    Register::Hidden => self.inbox(user, *conversation, mark.seq).hidden = n,
+                    Register::Read => self.member(user, *conversation, mark.seq).read = n,
+                    Register::Delivered => self.member(user, *conversation, mark.seq).delivered = n,
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn inbox(&mut self, user: &'a UserId, conversation: ConversationId, at: Seq) -> &mut InboxCells {
+        self.inbox.entry(InboxKey { user, conversation, at }).or_default()
+    }
+
+    fn member(&mut self, user: &'a UserId, conversation: ConversationId, at: Seq) -> &mut Marks {
+        self.members.entry(MemberKey { conversation, user, at }).or_default()
+    }
+}
+
+pub(crate) fn shard_of(partition: Partition) -> (i32, i32) {
+    let narrow = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    (narrow(partition.0 % CHECKPOINT_SHARDS), narrow(partition.0))
+}
+
+/// The time of a write to a table that only grows.
+fn micros(at: Millis) -> i64 {
+    of_millis(at).0.saturating_mul(1_000)
+}
+
+fn ttl_s(keep: Duration) -> i32 {
+    i32::try_from(keep.as_secs()).unwrap_or(i32::MAX)
+}
