@@ -2,7 +2,10 @@
 //!
 //! Written by hand: a parser library would take longer to build than the rest of this crate.
 
-use crate::test::Part;
+use crate::{
+    engines::request::{self, Request},
+    test::Part,
+};
 
 pub const HELP: &str = "\
 The project's own commands.
@@ -20,6 +23,18 @@ Commands:
   schemathesis [--examples N]
           Calls a server with requests made up from its own OpenAPI document, right ones and wrong ones (N for each operation, 50
           unless told): no answer may be a 5xx or one that the document does not tell. Installs schemathesis from PyPI into target/.
+  engines up [--set SET] [--full-jit] | down | status | logs [ENGINE]
+          The engines of a cluster on this machine, without containers: installs what is missing, starts it on free ports of the
+          loopback with its data in a temporary folder, and waits until each answers. Their addresses are then in target/engines/env.
+            up            does nothing if they are up; starts anew if one of them has died
+              --set small   Cassandra, Kafka, PostgreSQL, three Redis masters (unless told)
+              --set full    three Cassandra nodes, three Kafka brokers, PostgreSQL with a synchronous standby, six Redis nodes, S3
+              --full-jit    JVMs that start more slowly and run faster, for measurements
+            down          stops what `up` has started, and only that; the data goes too
+            status        a line for each process; fails if one does not answer
+            logs          the end of each log, of one engine or of all: redis, s3, postgres, cassandra, kafka
+          An engine that DUNLIN_TEST_CASSANDRA, _KAFKA, _POSTGRES, _REDIS or _S3 names is used, and neither installed nor started.
+          Downloads go to DUNLIN_CACHE (~/.cache/dunlin unless told); DUNLIN_MAVEN_URL names another Maven repository.
   tidy
           What the compiler does not check: crate edges, licences of dependencies, manifests, links in Markdown.
   help
@@ -31,6 +46,7 @@ Examples:
   cargo xtask test --only test -- -p dunlin-model
   cargo xtask test -- retry_returns -- --nocapture
   cargo xtask crash --rounds 2000
+  cargo xtask engines up --set full
 
 Exit status: 0 passed, 1 failed, 2 not understood.";
 
@@ -40,6 +56,7 @@ pub enum Command {
     Test(TestRequest),
     Crash { rounds: u32 },
     Schemathesis { examples: u32 },
+    Engines(Request),
     Tidy,
 }
 
@@ -70,6 +87,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
             Some(examples) => Command::Schemathesis { examples },
             None => Command::Help,
         }),
+        "engines" => request::parse(args).map(|request| request.map_or(Command::Help, Command::Engines)),
         "tidy" => match args.next().as_deref() {
             None => Ok(Command::Tidy),
             Some("-h" | "--help") => Ok(Command::Help),
@@ -179,6 +197,13 @@ mod tests {
         for part in Part::ALL {
             assert!(HELP.contains(part.name()), "{part:?}");
         }
+    }
+
+    #[test]
+    fn engines_hands_on_what_follows() {
+        assert_eq!(parse_line("engines down"), Ok(Command::Engines(Request::Down)));
+        assert_eq!(parse_line("engines up --help"), Ok(Command::Help));
+        assert!(parse_line("engines start").unwrap_err().contains("`start`"));
     }
 
     #[test]

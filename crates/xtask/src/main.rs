@@ -10,6 +10,7 @@ use std::{
 };
 
 mod args;
+mod engines;
 mod needs;
 mod schemathesis;
 mod test;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Test(request) => test::run(&root(), &request),
         Command::Crash { rounds } => test::crash(&root(), rounds),
         Command::Schemathesis { examples } => schemathesis::run(&root(), examples),
+        Command::Engines(request) => engines::run(&root(), request),
         Command::Tidy => tidy::run(&root()),
     };
     match outcome {

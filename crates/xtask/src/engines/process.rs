@@ -1,0 +1,203 @@
+//! Processes that outlive the command that started them: known again by pid and start time, stopped, measured.
+
+use std::{
+    fs::{self, File},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::Engine;
+
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(20);
+const TAIL_LINES: usize = 40;
+
+/// One node of an engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    pub engine: Engine,
+    /// From 1 on.
+    pub node: u32,
+    /// Where clients reach it: `host:port`.
+    pub address: String,
+    pub identity: Identity,
+    pub folder: PathBuf,
+    pub log: PathBuf,
+}
+
+impl Process {
+    pub fn title(&self) -> String {
+        format!("{} {}", self.engine.name(), self.node)
+    }
+
+    pub fn log_tail(&self) -> String {
+        tail(&self.log)
+    }
+}
+
+/// A pid alone may belong to another process by now; together with the boot and the start time it may not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub pid: u32,
+    /// `boot id/start time in clock ticks`.
+    pub started: String,
+}
+
+impl Identity {
+    pub fn of(pid: u32) -> Option<Identity> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (state, ticks) = state_and_start(&stat)?;
+        // A zombie has ended, it only waits for its parent to notice.
+        let has_ended = matches!(state, "Z" | "X");
+        (!has_ended).then(|| Identity { pid, started: format!("{}/{ticks}", boot.trim()) })
+    }
+
+    pub fn is_running(&self) -> bool {
+        Identity::of(self.pid).as_ref() == Some(self)
+    }
+
+    pub fn rss_bytes(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    }
+}
+
+/// The third and the 22nd field. The second, the name, may hold spaces and parentheses, so counting begins after its last one.
+fn state_and_start(stat: &str) -> Option<(&str, &str)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?, fields.nth(18)?))
+}
+
+/// Starts a command that goes on when this one ends, out of reach of Ctrl-C. Its output goes to `log`.
+pub fn launch(command: &mut Command, folder: &Path, log: &Path) -> Result<Identity> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let (out, err) = streams(log)?;
+    command.current_dir(folder).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    let child = command.spawn().with_context(|| format!("failed to start {name}"))?;
+    // Never waited for: until this command ends, nobody else can get the pid.
+    Identity::of(child.id()).with_context(|| format!("{name} has ended at once:\n{}", tail(log)))
+}
+
+/// Runs a command to its end. Its output is added to `log`, whose tail is in the error.
+pub fn run(command: &mut Command, log: &Path) -> Result<()> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let (out, err) = streams(log)?;
+    let status = command.stdin(Stdio::null()).stdout(out).stderr(err).status().with_context(|| format!("failed to start {name}"))?;
+    ensure!(status.success(), "{name} ended with {status}:\n{}", tail(log));
+    Ok(())
+}
+
+fn streams(log: &Path) -> Result<(File, File)> {
+    let open = || File::options().create(true).append(true).open(log).with_context(|| format!("failed to open {}", log.display()));
+    Ok((open()?, open()?))
+}
+
+/// Ends processes quickly, since what they store is thrown away; those that run no longer are passed over.
+pub fn stop(processes: &[Process]) -> Result<()> {
+    for process in running(processes) {
+        // PostgreSQL must give its shared memory back; the others leave nothing outside their folders.
+        signal(&process.identity, if process.engine == Engine::Postgres { "QUIT" } else { "KILL" })?;
+    }
+    if !all_end(processes) {
+        for process in running(processes) {
+            signal(&process.identity, "KILL")?;
+        }
+        if !all_end(processes) {
+            let left: Vec<_> = running(processes).map(|process| format!("{} (pid {})", process.title(), process.identity.pid)).collect();
+            bail!("failed to stop {}", left.join(", "));
+        }
+    }
+    Ok(())
+}
+
+fn running(processes: &[Process]) -> impl Iterator<Item = &Process> {
+    processes.iter().filter(|process| process.identity.is_running())
+}
+
+fn all_end(processes: &[Process]) -> bool {
+    let start = Instant::now();
+    while running(processes).next().is_some() {
+        if start.elapsed() > STOP_LIMIT {
+            return false;
+        }
+        thread::sleep(POLL);
+    }
+    true
+}
+
+/// Through the shell, which always has `kill`. Its failure means that the process has ended meanwhile, or shows later.
+fn signal(identity: &Identity, name: &str) -> Result<()> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "kill -s \"$0\" \"$1\"", name, &identity.pid.to_string()]);
+    command.stderr(Stdio::null()).status().context("failed to start sh")?;
+    Ok(())
+}
+
+/// The last lines of a file, indented; of a file that can't be read, why.
+pub fn tail(path: &Path) -> String {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => return format!("    ({}: {error})", path.display()),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<_> = text.lines().collect();
+    let last: Vec<_> = lines[lines.len().saturating_sub(TAIL_LINES)..].iter().map(|line| format!("    {line}")).collect();
+    if last.is_empty() { "    (nothing)".to_owned() } else { last.join("\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_time_is_found_behind_any_name() {
+        let rest = "S 1 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 200";
+        assert_eq!(state_and_start(&format!("42 (redis-server) {rest}")), Some(("S", "987654")));
+        assert_eq!(state_and_start(&format!("42 (a) R 1 (b)) {rest}")), Some(("S", "987654")));
+        assert_eq!(state_and_start("42 (short) S 1"), None);
+    }
+
+    #[test]
+    fn a_pid_with_another_start_time_is_another_process() {
+        let own = Identity::of(std::process::id()).unwrap();
+        assert!(own.is_running());
+        assert!(own.rss_bytes().unwrap() > 0);
+        assert!(!Identity { started: "0/1".to_owned(), ..own }.is_running());
+    }
+
+    #[test]
+    fn a_process_that_ended_is_not_running_even_before_it_is_waited_for() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let identity = Identity::of(child.id()).unwrap();
+        let process = Process {
+            engine: Engine::Redis,
+            node: 1,
+            address: String::new(),
+            identity: identity.clone(),
+            folder: PathBuf::new(),
+            log: PathBuf::new(),
+        };
+        stop(&[process]).unwrap();
+        assert!(!identity.is_running());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_recycled_pid_is_left_alone() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let identity = Identity { pid: child.id(), started: "an earlier boot/1".to_owned() };
+        let process =
+            Process { engine: Engine::Redis, node: 1, address: String::new(), identity, folder: PathBuf::new(), log: PathBuf::new() };
+        stop(&[process]).unwrap();
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

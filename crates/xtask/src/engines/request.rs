@@ -1,0 +1,147 @@
+//! What can be asked of `cargo xtask engines`.
+
+use std::fmt;
+
+use super::Engine;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    Up(Options),
+    Down,
+    Status,
+    /// `None` is every engine.
+    Logs(Option<Engine>),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    pub set: Set,
+    pub jit: Jit,
+}
+
+/// How many nodes: one of each, or enough to lose one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Set {
+    #[default]
+    Small,
+    Full,
+}
+
+/// How the JVMs compile: starting quickly, or running quickly once warm.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Jit {
+    #[default]
+    Quick,
+    Full,
+}
+
+impl Set {
+    pub const ALL: [Set; 2] = [Set::Small, Set::Full];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Set::Small => "small",
+            Set::Full => "full",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Set> {
+        Set::ALL.into_iter().find(|set| set.name() == name)
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let jit = if self.jit == Jit::Full { ", full JIT" } else { "" };
+        write!(f, "{} set{jit}", self.set.name())
+    }
+}
+
+/// What follows `engines`; none if help was asked for. The error is a sentence for whoever typed the command.
+pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Request>, String> {
+    let Some(action) = args.next() else {
+        return Err("`engines` wants one of up, down, status, logs".to_owned());
+    };
+    let rest: Vec<String> = args.collect();
+    if [&action].into_iter().chain(&rest).any(|arg| arg == "-h" || arg == "--help") {
+        return Ok(None);
+    }
+    let request = match (action.as_str(), rest.as_slice()) {
+        ("up", options) => Request::Up(parse_options(options)?),
+        ("down", []) => Request::Down,
+        ("status", []) => Request::Status,
+        ("logs", []) => Request::Logs(None),
+        ("logs", [name]) => Request::Logs(Some(parse_engine(name)?)),
+        ("down" | "status", [other, ..]) | ("logs", [_, other, ..]) => return Err(format!("`engines {action}` does not know `{other}`")),
+        _ => return Err(format!("`engines` does not know `{action}`; it knows up, down, status, logs")),
+    };
+    Ok(Some(request))
+}
+
+fn parse_options(args: &[String]) -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut args = args.iter().map(String::as_str);
+    while let Some(arg) = args.next() {
+        match arg {
+            "--full-jit" => options.jit = Jit::Full,
+            "--set" => options.set = parse_set(args.next().unwrap_or_default())?,
+            other => match other.strip_prefix("--set=") {
+                Some(name) => options.set = parse_set(name)?,
+                None => return Err(format!("`engines up` does not know `{other}`")),
+            },
+        }
+    }
+    Ok(options)
+}
+
+fn parse_set(name: &str) -> Result<Set, String> {
+    Set::named(name).ok_or_else(|| format!("`--set` wants {}, not `{name}`", Set::ALL.map(Set::name).join(" or ")))
+}
+
+fn parse_engine(name: &str) -> Result<Engine, String> {
+    Engine::named(name).ok_or_else(|| format!("there is no engine `{name}`; there are {}", Engine::ALL.map(Engine::name).join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_line(line: &str) -> Result<Option<Request>, String> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn up_starts_the_small_set_quickly_unless_told() {
+        let up = |set, jit| Ok(Some(Request::Up(Options { set, jit })));
+        assert_eq!(parse_line("up"), up(Set::Small, Jit::Quick));
+        assert_eq!(parse_line("up --set full"), up(Set::Full, Jit::Quick));
+        assert_eq!(parse_line("up --full-jit --set=small"), up(Set::Small, Jit::Full));
+    }
+
+    #[test]
+    fn logs_are_those_of_one_engine_or_of_all() {
+        assert_eq!(parse_line("logs"), Ok(Some(Request::Logs(None))));
+        assert_eq!(parse_line("logs kafka"), Ok(Some(Request::Logs(Some(Engine::Kafka)))));
+        assert_eq!(parse_line("down"), Ok(Some(Request::Down)));
+        assert_eq!(parse_line("status"), Ok(Some(Request::Status)));
+    }
+
+    #[test]
+    fn help_is_given_wherever_it_is_asked_for() {
+        for line in ["-h", "up --help", "logs -h"] {
+            assert_eq!(parse_line(line), Ok(None), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_quoted() {
+        assert!(parse_line("").is_err());
+        assert!(parse_line("start").unwrap_err().contains("`start`"));
+        assert!(parse_line("up --set").unwrap_err().contains("small or full"));
+        assert!(parse_line("up --set large").unwrap_err().contains("`large`"));
+        assert!(parse_line("up cassandra").unwrap_err().contains("`cassandra`"));
+        assert!(parse_line("down now").unwrap_err().contains("`now`"));
+        assert!(parse_line("logs mysql").unwrap_err().contains("redis, s3, postgres, cassandra, kafka"));
+        assert!(parse_line("logs kafka 1").unwrap_err().contains("`1`"));
+    }
+}
