@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn engines_hands_on_what_follows() {
-        assert_eq!(parse_line("engines down"), Ok(Command::Engines(Request::Down)));
+        assert_eq!(parse_line("engines down"), Ok(Command::Engines(Request::Down(None))));
         assert_eq!(parse_line("engines up --help"), Ok(Command::Help));
         assert!(parse_line("engines start").unwrap_err().contains("`start`"));
     }

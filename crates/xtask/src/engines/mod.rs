@@ -40,7 +40,8 @@ pub fn run(root: &Path, request: Request) -> Result<()> {
     let place = Place::of(root);
     match request {
         Request::Up(options) => up(root, options),
-        Request::Down => down(root),
+        Request::Down(None) => down(root),
+        Request::Down(Some(folder)) => down_if(root, |state| state.folder == folder),
         Request::Status => report::status(&place),
         Request::Logs(engine) => report::logs(&place, engine),
     }
@@ -64,7 +65,7 @@ pub fn ensure(root: &Path, options: Options) -> Result<Engines> {
         match health(&state) {
             Ok(()) if state.options == options => return Ok(Engines { env: state.env, started: false }),
             Ok(()) => bail!("another set is up ({}); stop it first: `cargo xtask engines down`", state.options),
-            Err(reason) => progress.say(&format!("the engines are not whole: {reason:#}; stopping the rest of them")),
+            Err(reason) => progress.say(&format!("not all engines are well ({reason}); stopping the others, to start anew")),
         }
         stop(&place, &state)?;
         ours = state.env;
@@ -75,9 +76,13 @@ pub fn ensure(root: &Path, options: Options) -> Result<Engines> {
 
 /// Stops what was started, and only that; what it stored goes too.
 pub fn down(root: &Path) -> Result<()> {
+    down_if(root, |_| true)
+}
+
+fn down_if(root: &Path, is_meant: impl Fn(&State) -> bool) -> Result<()> {
     let place = Place::of(root);
     let _lock = place.lock()?;
-    let Some(state) = State::load(&place)? else {
+    let Some(state) = State::load(&place)?.filter(is_meant) else {
         eprintln!("    no engines are up");
         return Ok(());
     };

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::Engine;
 
@@ -35,8 +35,9 @@ impl Process {
         format!("{} {}", self.engine.name(), self.node)
     }
 
-    pub fn log_tail(&self) -> String {
-        tail(&self.log)
+    /// The end of its log, to give an error its cause.
+    pub fn last_words(&self) -> Error {
+        anyhow!("its log ends with\n{}", tail(&self.log))
     }
 }
 

@@ -58,7 +58,7 @@ impl Program for Redis {
         }
         start.wait_for(Engine::Redis, |process| ask(&process.address, "PING").map(drop))?;
         let mut create = Command::new(&self.cli);
-        create.args(["--cluster", "create"]).args(&addresses);
+        create.env("TERM", "dumb").args(["--cluster", "create"]).args(&addresses);
         create.args(["--cluster-replicas", &(nodes / MASTERS - 1).to_string(), "--cluster-yes"]);
         start.prepare(Engine::Redis, 1, &mut create)?;
         start.wait(Engine::Redis)?;

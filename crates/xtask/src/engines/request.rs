@@ -1,13 +1,14 @@
 //! What can be asked of `cargo xtask engines`.
 
-use std::fmt;
+use std::{fmt, path::PathBuf};
 
 use super::Engine;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Request {
     Up(Options),
-    Down,
+    /// `Some`: only if the engines have their data in this folder, and so are those that the caller means.
+    Down(Option<PathBuf>),
     Status,
     /// `None` is every engine.
     Logs(Option<Engine>),
@@ -68,7 +69,8 @@ pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Request>, 
     }
     let request = match (action.as_str(), rest.as_slice()) {
         ("up", options) => Request::Up(parse_options(options)?),
-        ("down", []) => Request::Down,
+        ("down", []) => Request::Down(None),
+        ("down", [option, folder]) if option == "--if-in" => Request::Down(Some(folder.into())),
         ("status", []) => Request::Status,
         ("logs", []) => Request::Logs(None),
         ("logs", [name]) => Request::Logs(Some(parse_engine(name)?)),
@@ -122,8 +124,14 @@ mod tests {
     fn logs_are_those_of_one_engine_or_of_all() {
         assert_eq!(parse_line("logs"), Ok(Some(Request::Logs(None))));
         assert_eq!(parse_line("logs kafka"), Ok(Some(Request::Logs(Some(Engine::Kafka)))));
-        assert_eq!(parse_line("down"), Ok(Some(Request::Down)));
+        assert_eq!(parse_line("down"), Ok(Some(Request::Down(None))));
         assert_eq!(parse_line("status"), Ok(Some(Request::Status)));
+    }
+
+    #[test]
+    fn down_may_be_meant_for_certain_engines_only() {
+        assert_eq!(parse_line("down --if-in /tmp/a"), Ok(Some(Request::Down(Some("/tmp/a".into())))));
+        assert!(parse_line("down --if-in").is_err());
     }
 
     #[test]

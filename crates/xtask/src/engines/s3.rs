@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use super::{
     Engine, Process, Progress, lock,
     ports::Ports,
-    programs::on_path,
+    programs::{self, on_path},
     start::{Env, Program, Start, variable},
     wait,
 };
@@ -36,9 +36,7 @@ pub fn install(cache: &Path, progress: &Progress) -> Result<S3> {
         progress.say(&format!("s3: compiling versitygw {VERSION} into {}; this takes some minutes, once", folder.display()));
         // Compiled beside and renamed: a program that is there is whole.
         let beside = folder.join("new");
-        let status = Command::new(go).args(["install", &format!("{MODULE}@{VERSION}")]).env("GOBIN", &beside).status();
-        let status = status.context("failed to start go")?;
-        ensure!(status.success(), "`go install {MODULE}@{VERSION}` ended with {status}");
+        programs::succeed(Command::new(go).args(["install", &format!("{MODULE}@{VERSION}")]).env("GOBIN", &beside))?;
         fs::rename(beside.join("versitygw"), &program).context("failed to rename versitygw")?;
         let _ = fs::remove_dir(beside);
     }

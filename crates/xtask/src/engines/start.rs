@@ -47,9 +47,9 @@ pub fn start(place: &Place, options: Options, ours: &[(String, String)], progres
     let _ = fs::remove_dir_all(place.logs());
     fs::create_dir_all(place.logs()).with_context(|| format!("failed to make {}", place.logs().display()))?;
 
-    let guard = Guard::new()?;
     let state = State { options, folder: new_folder()?, ready: false, processes: Vec::new(), env };
     state.save(place)?;
+    let guard = Guard::new(&state.folder)?;
     let start = Start {
         place,
         options,
@@ -74,6 +74,7 @@ pub fn start(place: &Place, options: Options, ours: &[(String, String)], progres
 
 fn finish(place: &Place, state: &mut State) -> Result<()> {
     state.ready = true;
+    state.env.sort();
     fs::write(place.env(), given::env_file(&state.env)).with_context(|| format!("failed to write {}", place.env().display()))?;
     state.save(place)
 }
@@ -206,14 +207,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A shell that stops the engines if this process dies while it starts them, by Ctrl-C or otherwise: its input then ends
-/// without a line.
+/// without a line. Those of a later start, which may come first, it leaves alone.
 struct Guard(Child);
 
 impl Guard {
-    fn new() -> Result<Guard> {
+    fn new(folder: &Path) -> Result<Guard> {
         let own = std::env::current_exe().context("failed to find this program")?;
         let mut shell = Command::new("sh");
-        shell.args(["-c", "read -r line || exec \"$0\" engines down"]).arg(own).stdin(Stdio::piped()).process_group(0);
+        shell.args(["-c", "read -r line || exec \"$0\" engines down --if-in \"$1\""]).arg(own).arg(folder);
+        shell.stdin(Stdio::piped()).process_group(0);
         Ok(Guard(shell.spawn().context("failed to start sh")?))
     }
 

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Error, Result, bail, ensure};
+use anyhow::{Context, Error, Result, ensure};
 
 use super::process::Process;
 
@@ -29,7 +29,7 @@ pub fn until(
     let mut silent: Vec<&Process> = processes.iter().collect();
     loop {
         if let Some(process) = processes.iter().find(|process| !process.identity.is_running()) {
-            bail!("{} has ended; its log ends with:\n{}", process.title(), process.log_tail());
+            return Err(process.last_words().context(format!("{} has ended", process.title())));
         }
         let mut reason: Option<(&Process, Error)> = None;
         silent.retain(|process| match probe(process) {
@@ -41,8 +41,8 @@ pub fn until(
         });
         let Some((process, error)) = reason else { return Ok(()) };
         if start.elapsed() > limit {
-            let (title, seconds) = (process.title(), limit.as_secs());
-            bail!("{title} is not ready after {seconds} s: {error:#}; its log ends with:\n{}", process.log_tail());
+            let what = format!("{} is not ready after {} s: {error:#}", process.title(), limit.as_secs());
+            return Err(process.last_words().context(what));
         }
         ensure!(go_on(), "no longer waited for");
         thread::sleep(POLL);
