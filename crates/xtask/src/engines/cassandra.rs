@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -79,10 +80,11 @@ impl Cassandra {
             return Ok(self.jars.clone());
         }
         let folder = start.folder.join("cassandra-jars");
-        fs::create_dir(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        programs::make_open_folder(&folder)?;
         let link = |jar: &PathBuf| {
             let link = folder.join(jar.file_name().context("a jar has a name")?);
             fs::hard_link(jar, &link).or_else(|_| fs::copy(jar, &link).map(drop)).context("failed to copy a jar")?;
+            fs::set_permissions(&link, fs::Permissions::from_mode(0o644)).context("failed to open a jar to others")?;
             Ok(link)
         };
         self.jars.iter().map(link).collect()
@@ -99,6 +101,7 @@ impl Cassandra {
         for (name, text) in files {
             let path = node.folder.join(name);
             fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?;
+            programs::give(&path, self.user)?;
         }
         let tmp = node.folder.join("tmp");
         fs::create_dir(&tmp).with_context(|| format!("failed to make {}", tmp.display()))?;

@@ -30,13 +30,13 @@ pub fn lookup(engine: Engine, ours: &[(String, String)], env: impl Fn(&str) -> O
 pub fn check(engine: Engine, value: &str) -> Result<()> {
     let advice = || {
         let variable = variable(engine);
-        format!("{variable}={value} does not answer; unset {variable} to have {} started here", engine.name())
+        format!("what {variable} names does not answer; unset it to have {} started here", engine.name())
     };
     wait::connect(&first_address(engine, value)).with_context(advice).map(drop)
 }
 
-/// `host:port` of the first node in a list or a URL.
-fn first_address(engine: Engine, value: &str) -> String {
+/// `host:port` of the first node in a list or a URL; no password.
+pub fn first_address(engine: Engine, value: &str) -> String {
     let (scheme, rest) = value.split_once("://").unwrap_or(("", value));
     let authority = rest.split(['/', '?', ',']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();

@@ -99,8 +99,10 @@ fn up(root: &Path, options: Options) -> Result<()> {
         true => eprintln!("==> the engines are up after {:.1} s: {options}", start.elapsed().as_secs_f64()),
         false => eprintln!("==> the engines are up already: {options}"),
     }
-    print!("{}", given::env_file(&engines.env));
-    eprintln!("    also in target/engines/env: `set -a; . target/engines/env; set +a` gives them to a shell");
+    // What the caller has already may hold passwords.
+    let is_new = |(key, value): &&(String, String)| std::env::var(key).as_ref() != Ok(value);
+    print!("{}", given::env_file(&engines.env.iter().filter(is_new).cloned().collect::<Vec<_>>()));
+    eprintln!("    `set -a; . target/engines/env; set +a` gives the addresses to a shell");
     Ok(())
 }
 
@@ -126,7 +128,7 @@ fn stop(place: &Place, state: &State) -> Result<()> {
 }
 
 /// In the order in which they start: the light ones first, because `initdb` next to starting JVMs takes five times as long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Engine {
     Redis,
     S3,

@@ -86,7 +86,7 @@ impl Postgres {
         let data = folder.join("data");
         let mut backup = self.command("pg_basebackup", &folder);
         backup.args(["-h", "127.0.0.1", "-p", &primary.to_string(), "-U", "postgres"]);
-        backup.args(["-R", "-X", "stream", "-c", "fast", "-C", "-S", "standby", "-D"]).arg(&data);
+        backup.args(["--no-sync", "-R", "-X", "stream", "-c", "fast", "-C", "-S", "standby", "-D"]).arg(&data);
         start.prepare(Engine::Postgres, 2, &mut backup)?;
         let standby = self.launch(start, 2, &folder, &data)?;
         let primary = format!("127.0.0.1:{primary}");

@@ -1,8 +1,8 @@
 //! Programs of the system: found, or installed with apt-get if we are root; and the users as whom they run.
 
 use std::{
-    fs,
-    os::unix::fs::{MetadataExt as _, chown},
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -131,6 +131,12 @@ pub fn command_as(user: Option<User>, program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args([format!("--reuid={uid}"), format!("--regid={gid}"), "--clear-groups".to_owned()]).arg(program);
     command
+}
+
+/// A new folder that every user may look into.
+pub fn make_open_folder(path: &Path) -> Result<()> {
+    let made = fs::create_dir(path).and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)));
+    made.with_context(|| format!("failed to make {}", path.display()))
 }
 
 pub fn give(path: &Path, user: Option<User>) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{Engine, Place, Process, State, process::tail, wait};
+use super::{Engine, Place, Process, State, given, process::tail, wait};
 
 /// A line for each process. Fails if one of them does not answer.
 pub fn status(place: &Place) -> Result<()> {
@@ -24,10 +24,10 @@ pub fn status(place: &Place) -> Result<()> {
         println!("{}", line(process, health));
     }
     for engine in Engine::ALL.into_iter().filter(|engine| engine.nodes(state.options.set) > 0) {
-        if let Some((_, value)) = state.env.iter().find(|(key, _)| *key == super::given::variable(engine))
+        if let Some((_, value)) = state.env.iter().find(|(key, _)| *key == given::variable(engine))
             && state.processes.iter().all(|process| process.engine != engine)
         {
-            println!("{}", row([engine.name(), "-", value, "-", "given", "-", "-"]));
+            println!("{}", row([engine.name(), "-", &given::first_address(engine, value), "-", "given", "-", "-"]));
         }
     }
     match reasons.is_empty() {

@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Error, Result};
 
 use super::{
-    Engine, Options, Place, Process, Progress, State, cassandra, given, jars, kafka, ports::Ports, postgres, process, redis, s3,
+    Engine, Options, Place, Process, Progress, State, cassandra, given, jars, kafka, ports::Ports, postgres, process, programs, redis, s3,
     state::FOLDER_PREFIX, stop, wait,
 };
 
@@ -38,7 +38,7 @@ pub fn start(place: &Place, options: Options, ours: &[(String, String)], progres
         match given::lookup(engine, ours, |name| std::env::var(name).ok()) {
             Some(given) => {
                 given::check(engine, &given[0].1)?;
-                progress.say(&format!("{} is given: {}", engine.name(), given[0].1));
+                progress.say(&format!("{} is given: {}", engine.name(), given::first_address(engine, &given[0].1)));
                 env.extend(given);
             }
             None => programs.push((engine, install(engine, progress).with_context(|| format!("failed to install {}", engine.name()))?)),
@@ -75,6 +75,7 @@ pub fn start(place: &Place, options: Options, ours: &[(String, String)], progres
 fn finish(place: &Place, state: &mut State) -> Result<()> {
     state.ready = true;
     state.env.sort();
+    state.processes.sort_by_key(|process| (process.engine, process.node));
     fs::write(place.env(), given::env_file(&state.env)).with_context(|| format!("failed to write {}", place.env().display()))?;
     state.save(place)
 }
@@ -89,11 +90,11 @@ fn install(engine: Engine, progress: &Progress) -> Result<Box<dyn Program>> {
     })
 }
 
-/// Readable by the users as whom engines run; nobody else can have made it.
+/// Open to the users as whom engines run, whatever the caller's umask; nobody else can have made it.
 fn new_folder() -> Result<PathBuf> {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let folder = std::env::temp_dir().join(format!("{FOLDER_PREFIX}{}-{}", std::process::id(), now.as_millis()));
-    fs::create_dir(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    programs::make_open_folder(&folder)?;
     Ok(folder)
 }
 
