@@ -95,9 +95,10 @@ fn down_if(root: &Path, is_meant: impl Fn(&State) -> bool) -> Result<()> {
 fn up(root: &Path, options: Options) -> Result<()> {
     let start = Instant::now();
     let engines = ensure(root, options)?;
-    match engines.started {
-        true => eprintln!("==> the engines are up after {:.1} s: {options}", start.elapsed().as_secs_f64()),
-        false => eprintln!("==> the engines are up already: {options}"),
+    if engines.started {
+        eprintln!("==> the engines are up after {:.1} s: {options}", start.elapsed().as_secs_f64());
+    } else {
+        eprintln!("==> the engines are up already: {options}");
     }
     // What the caller has already may hold passwords.
     let is_new = |(key, value): &&(String, String)| std::env::var(key).as_ref() != Ok(value);
@@ -211,7 +212,10 @@ impl Place {
 /// Held until the file is dropped, also by the death of this process.
 fn lock(path: &Path) -> Result<File> {
     let file = File::create(path).with_context(|| format!("failed to make {}", path.display()))?;
-    file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
+    if file.try_lock().is_err() {
+        eprintln!("    waiting for another command that holds {}", path.display());
+        file.lock().with_context(|| format!("failed to lock {}", path.display()))?;
+    }
     Ok(file)
 }
 

@@ -87,10 +87,22 @@ pub fn launch(command: &mut Command, folder: &Path, log: &Path) -> Result<Identi
 }
 
 /// Runs a command to its end. Its output is added to `log`, whose tail is in the error.
-pub fn run(command: &mut Command, log: &Path) -> Result<()> {
+pub fn run(command: &mut Command, log: &Path, limit: Duration) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let (out, err) = streams(log)?;
-    let status = command.stdin(Stdio::null()).stdout(out).stderr(err).status().with_context(|| format!("failed to start {name}"))?;
+    let mut child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn().with_context(|| format!("failed to start {name}"))?;
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait().with_context(|| format!("failed to wait for {name}"))? {
+            Some(status) => break status,
+            None if start.elapsed() < limit => thread::sleep(POLL),
+            None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                bail!("{name} has not ended after {} s:\n{}", limit.as_secs(), tail(log));
+            }
+        }
+    };
     ensure!(status.success(), "{name} ended with {status}:\n{}", tail(log));
     Ok(())
 }
@@ -188,6 +200,17 @@ mod tests {
         stop(&[process]).unwrap();
         assert!(!identity.is_running());
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_ended() {
+        let log = std::env::temp_dir().join(format!("dunlin-process-test-{}.log", std::process::id()));
+        run(Command::new("sh").args(["-c", "echo one"]), &log, STOP_LIMIT).unwrap();
+        let error = run(Command::new("sh").args(["-c", "echo two; exec sleep 60"]), &log, Duration::from_millis(200)).unwrap_err();
+        assert!(error.to_string().ends_with("    one\n    two"), "{error}");
+        let error = run(Command::new("sh").args(["-c", "exit 7"]), &log, STOP_LIMIT).unwrap_err();
+        assert!(error.to_string().contains("status: 7"), "{error}");
+        fs::remove_file(log).unwrap();
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What runs, and what it says.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::{Engine, Place, Process, State, given, process::tail, wait};
 
@@ -30,10 +30,8 @@ pub fn status(place: &Place) -> Result<()> {
             println!("{}", row([engine.name(), "-", &given::first_address(engine, value), "-", "given", "-", "-"]));
         }
     }
-    match reasons.is_empty() {
-        true => Ok(()),
-        false => bail!("{}", reasons.join("\n")),
-    }
+    ensure!(reasons.is_empty(), "{}", reasons.join("\n"));
+    Ok(())
 }
 
 fn health(process: &Process, state: &State) -> Result<()> {

@@ -191,7 +191,7 @@ impl Start<'_> {
 
     /// Runs a command that prepares a node, with its output in the node's log.
     pub fn prepare(&self, engine: Engine, node: u32, command: &mut Command) -> Result<()> {
-        process::run(command, &self.log(engine, node))
+        process::run(command, &self.log(engine, node), START_LIMIT)
     }
 
     fn has_failed(&self) -> bool {
