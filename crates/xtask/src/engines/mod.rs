@@ -68,7 +68,7 @@ pub fn ensure(root: &Path, options: Options) -> Result<Engines> {
             Err(reason) => progress.say(&format!("not all engines are well ({reason}); stopping the others, to start anew")),
         }
         stop(&place, &state)?;
-        ours = state.env;
+        ours = state.own_env();
     }
     let state = start::start(&place, options, &ours, &progress)?;
     Ok(Engines { env: state.env, started: true })

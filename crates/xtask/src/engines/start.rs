@@ -5,6 +5,7 @@ use std::{
     fs,
     io::Write as _,
     os::unix::process::CommandExt as _,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -61,12 +62,11 @@ pub fn start(place: &Place, options: Options, ours: &[(String, String)], progres
     };
     start.all(&programs);
     let (mut state, failure) = start.outcome();
-    let ended = match failure {
-        None => finish(place, &mut state),
-        Some(error) => Err(error),
-    };
-    if ended.is_err() {
-        stop(place, &state)?;
+    let ended = failure.map_or_else(|| finish(place, &mut state), Err);
+    if ended.is_err()
+        && let Err(error) = stop(place, &state)
+    {
+        progress.say(&format!("{error:#}; `cargo xtask engines down` tries again"));
     }
     guard.dismiss();
     ended.map(|()| state)
@@ -117,7 +117,7 @@ impl Start<'_> {
                 let thread = scope.spawn(move || self.one(*engine, program.as_ref()));
                 if *engine == Engine::Postgres {
                     // The JVMs begin after it.
-                    let _ = thread.join();
+                    thread.join().unwrap_or_else(|panic| resume_unwind(panic));
                 }
             }
         });

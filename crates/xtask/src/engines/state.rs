@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{
-    Engine, Place,
+    Engine, Place, given,
     process::{Identity, Process},
     request::{Jit, Options, Set},
 };
@@ -44,6 +44,12 @@ impl State {
         fs::write(&beside, format!("{:#}\n", self.to_json()))
             .and_then(|()| fs::rename(&beside, &path))
             .with_context(|| format!("failed to write {}", path.display()))
+    }
+
+    /// The addresses of what was started, without those that the user gave.
+    pub fn own_env(&self) -> Vec<(String, String)> {
+        let is_own = |(key, _): &&(String, String)| self.processes.iter().any(|process| *key == given::variable(process.engine));
+        self.env.iter().filter(is_own).cloned().collect()
     }
 
     pub fn remove_folder(&self) -> Result<()> {
@@ -131,6 +137,13 @@ mod tests {
         assert!(State::load(&place).unwrap_err().to_string().contains("not understood"));
         State { folder: folder.clone(), ..state() }.remove_folder().unwrap();
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn what_the_user_gave_is_not_our_own() {
+        let given = ("DUNLIN_TEST_REDIS".to_owned(), "redis:6379".to_owned());
+        let env = state().env.into_iter().chain([given]).collect();
+        assert_eq!(State { env, ..state() }.own_env(), state().env);
     }
 
     #[test]
