@@ -3,6 +3,8 @@
 use dunlin_ports::StoreError;
 use redis::{ErrorKind, RedisError};
 
+pub const TIMED_OUT: &str = "Redis did not answer in time";
+
 /// Always `Unavailable`, even where a write may have been done before it failed: nobody relies on what these ports lose or keep, so
 /// there is nothing to find out by repeating it.
 pub fn unavailable(error: &RedisError) -> StoreError {
@@ -10,7 +12,7 @@ pub fn unavailable(error: &RedisError) -> StoreError {
 }
 
 pub fn timed_out() -> StoreError {
-    StoreError::Unavailable("Redis did not answer in time".to_owned())
+    StoreError::Unavailable(TIMED_OUT.to_owned())
 }
 
 /// The driver's words hold addresses and what Redis said, never a password.

@@ -4,6 +4,7 @@
 //! failures calls end at once until a connection stands again.
 
 mod cluster;
+mod connection;
 mod ephemeral;
 mod error;
 mod hearing;

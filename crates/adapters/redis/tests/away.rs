@@ -2,7 +2,13 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use common::{key, row};
 use dunlin_contract::ids;
@@ -91,44 +97,82 @@ async fn redis_that_never_answers_costs_no_more_than_the_bound() {
 
 #[tokio::test]
 async fn a_wrong_password_is_told_without_it() {
-    let address = serve("-WRONGPASS invalid username-password pair or user is disabled.\r\n", "").await;
-    let cluster = open(address);
+    let address = serve(|word| match word {
+        "HELLO" => Some("-WRONGPASS invalid username-password pair or user is disabled.\r\n"),
+        _ => Some(OK),
+    });
+    let cluster = open(address.await.0);
     let trouble = trouble(&cluster).await;
     assert!(trouble.contains("WRONGPASS") && !trouble.contains(PASSWORD), "{trouble}");
 }
 
 #[tokio::test]
 async fn redis_that_is_no_cluster_is_told() {
-    let address = serve("%1\r\n+proto\r\n:3\r\n", "-ERR This instance has cluster support disabled\r\n").await;
-    let cluster = open(address);
+    let address = serve(|word| match word {
+        "HELLO" => Some(RESP3),
+        "CLUSTER" => Some("-ERR This instance has cluster support disabled\r\n"),
+        _ => Some(OK),
+    });
+    let cluster = open(address.await.0);
     let trouble = trouble(&cluster).await;
     assert!(trouble.contains("cluster support disabled"), "{trouble}");
 }
 
-/// Answers `HELLO` and `CLUSTER` as told, and all else with OK.
-async fn serve(hello: &'static str, cluster: &'static str) -> String {
-    let (listener, address) = listener().await;
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer(stream, hello, cluster));
-        }
-    });
-    address
+#[tokio::test]
+async fn redis_that_begins_to_hang_is_left_alone_until_it_is_back() {
+    static HANGS: AtomicBool = AtomicBool::new(true);
+    static SLOTS: OnceLock<String> = OnceLock::new();
+    let (address, port) = serve(|word| match word {
+        "HELLO" => Some(RESP3),
+        "CLUSTER" => SLOTS.get().map(String::as_str),
+        "GET" | "EXISTS" if HANGS.load(Ordering::Relaxed) => None,
+        "GET" | "EXISTS" => Some("_\r\n"),
+        _ => Some(OK),
+    })
+    .await;
+    SLOTS.get_or_init(|| format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n"));
+    let cluster = open(address);
+    let ephemeral = Ephemeral::new(cluster.clone());
+    for _ in 0..5 {
+        let began = Instant::now();
+        assert!(matches!(ephemeral.recall_send(&key()).await, Err(StoreError::Unavailable(_))));
+        assert!(began.elapsed() < CALL_TIMEOUT + SLACK, "{:?}", began.elapsed());
+    }
+    assert!(trouble(&cluster).await.contains("in time"));
+    every_call_fails_within(&cluster, Duration::ZERO).await;
+    HANGS.store(false, Ordering::Relaxed);
+    let mut calls = 0;
+    while ephemeral.recall_send(&key()).await.is_err() {
+        calls += 1;
+        assert!(calls < 100, "it is back, and nobody tries: {:?}", cluster.trouble());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(cluster.trouble(), None);
 }
 
-async fn answer(mut stream: TcpStream, hello: &str, cluster: &str) {
-    let mut bytes = vec![0; 4096];
-    while let Ok(1..) = stream.read(&mut bytes).await.map(|len| bytes.truncate(len)).map(|()| bytes.len()) {
-        let text = String::from_utf8_lossy(&bytes).to_string();
-        // Each command is `*<number of words>`, then each word with its length before it.
-        for command in text.split('*').skip(1) {
-            let reply = match command.split("\r\n").nth(2) {
-                Some("HELLO") => hello,
-                Some("CLUSTER") => cluster,
-                _ => "+OK\r\n",
-            };
-            let _ = stream.write_all(reply.as_bytes()).await;
+const OK: &str = "+OK\r\n";
+const RESP3: &str = "%1\r\n+proto\r\n:3\r\n";
+
+/// Something like Redis: answers each command by its first word, or not at all. Returns its address and port.
+async fn serve(reply: impl Fn(&str) -> Option<&'static str> + Copy + Send + Sync + 'static) -> (String, u16) {
+    let (listener, address) = listener().await;
+    let port = listener.local_addr().expect("a bound listener has one").port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream, reply));
         }
-        bytes.resize(4096, 0);
+    });
+    (address, port)
+}
+
+async fn answer(mut stream: TcpStream, reply: impl Fn(&str) -> Option<&'static str>) {
+    let mut bytes = [0; 4096];
+    while let Ok(len @ 1..) = stream.read(&mut bytes).await {
+        // Each command is `*<number of words>`, then each word with its length before it.
+        for command in String::from_utf8_lossy(&bytes[..len]).split('*').skip(1) {
+            if let Some(reply) = command.split("\r\n").nth(2).and_then(&reply) {
+                let _ = stream.write_all(reply.as_bytes()).await;
+            }
+        }
     }
 }
