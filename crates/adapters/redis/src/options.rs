@@ -11,8 +11,8 @@ pub const PREFIX: &str = "dunlin:";
 
 #[derive(Clone)]
 pub struct Options {
-    /// Some of the cluster's nodes, as `host:port` or `redis://user:password@host:port`; the others are found through them. Name several:
-    /// whoever starts, or lost its connection, needs one of them.
+    /// Some of the cluster's nodes, as `host:port` or `redis://user:password@host:port` (`rediss://…` with the feature `tls`); the others
+    /// are found through them. Name several: whoever starts, or lost its connection, needs one of them.
     pub nodes: Vec<String>,
     /// Stands before what an address says.
     pub username: Option<String>,
@@ -99,6 +99,8 @@ mod tests {
         assert_eq!(error, InvalidOptions::Node { number: 2 });
         assert!(!format!("{error} {options:?}").contains("secret"));
         assert_eq!(Options::new([""; 0]).connections().unwrap_err(), InvalidOptions::NoNodes);
+        let tls = Options::new(["rediss://127.0.0.1:7001"]).connections();
+        assert_eq!(tls.is_ok(), cfg!(feature = "tls"), "what this build can't do is told at once");
         let braces = Options { prefix: "a{b}:".to_owned(), ..Options::new(["127.0.0.1:7001"]) };
         assert_eq!(braces.connections().unwrap_err(), InvalidOptions::Prefix);
     }
