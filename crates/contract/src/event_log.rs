@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use dunlin_model::{Body, ClientId, Content, ConversationId, Event, LogKey, Message, MessageType, Offset, Opening, Pair, RULES, Seq};
-use dunlin_ports::{EventLog, Record};
+use dunlin_model::{
+    Body, ClientId, Content, ConversationId, Event, LogKey, Message, MessageType, Offset, Opening, Pair, Partition, RULES, Seq,
+};
+use dunlin_ports::{EventLog, Record, Share};
 
 use crate::ids;
 
@@ -96,4 +98,49 @@ pub async fn a_tail_waits_for_what_comes_next(log: &dyn EventLog) {
     };
     let (read, seq) = futures::future::join(waiting, appending).await;
     assert_eq!(read[0].0.position.seq, seq);
+}
+
+/// A future that is dropped while it waits takes no record with it.
+pub async fn a_tail_that_was_let_go_loses_nothing(log: &dyn EventLog) {
+    let pair = ids::pair();
+    let first = log.append(&pair.log_key(), &event(&pair, "first")).await.unwrap().seq.offset();
+    let mut tail = log.tail(pair.log_key().partition(log.partitions()), first).await.expect("tail");
+    let mut offsets = Vec::new();
+    let appending = async {
+        let mut last = first;
+        for number in 0..20 {
+            last = log.append(&pair.log_key(), &event(&pair, &format!("m{number}"))).await.unwrap().seq.offset();
+        }
+        last
+    };
+    let reading = async {
+        for _ in 0..200 {
+            if let Ok(records) = tokio::time::timeout(Duration::from_micros(300), tail.next(3)).await {
+                offsets.extend(records.expect("next").iter().map(|record| record.position.offset));
+            }
+        }
+    };
+    let (last, ()) = futures::future::join(appending, reading).await;
+    while offsets.last().is_none_or(|offset| *offset < last) {
+        let records = tokio::time::timeout(PATIENCE, tail.next(100)).await.expect("the log has more").expect("next");
+        offsets.extend(records.iter().map(|record| record.position.offset));
+    }
+    assert_eq!(offsets, (first.0..first.0 + offsets.len() as u64).map(Offset).collect::<Vec<_>>());
+}
+
+/// Who takes part alone has all of them, after a while.
+pub async fn every_partition_is_shared_out(log: &dyn EventLog) {
+    await_all(log, &mut *log.join().await.expect("join")).await;
+}
+
+pub async fn who_leaves_gives_back(log: &dyn EventLog) {
+    let mut share = log.join().await.expect("join");
+    await_all(log, &mut *share).await;
+    drop(share);
+    await_all(log, &mut *log.join().await.expect("join again")).await;
+}
+
+async fn await_all(log: &dyn EventLog, share: &mut dyn Share) {
+    let all: Vec<_> = (0..log.partitions()).map(Partition).collect();
+    while tokio::time::timeout(PATIENCE, share.next()).await.expect("a share in time").expect("next") != all {}
 }

@@ -123,6 +123,9 @@ contract! { $
         appends_called_in_order_are_read_in_order,
         a_tail_begins_where_it_was_told,
         a_tail_waits_for_what_comes_next,
+        a_tail_that_was_let_go_loses_nothing,
+        every_partition_is_shared_out,
+        who_leaves_gives_back,
     ]
     message_store: [
         a_message_reads_back_whole,

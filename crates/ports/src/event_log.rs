@@ -23,6 +23,9 @@ pub trait EventLog: Send + Sync {
 
     /// The records of one partition from an offset on. `Err(Corrupt)` if that offset is no longer kept.
     async fn tail(&self, partition: Partition, from: Offset) -> Result<Box<dyn Tail>, StoreError>;
+
+    /// Takes part in sharing out the partitions among the nodes. Dropping what it gives leaves, and the others take over.
+    async fn join(&self) -> Result<Box<dyn Share>, StoreError>;
 }
 
 #[async_trait]
@@ -30,6 +33,19 @@ pub trait Tail: Send {
     /// The next records, in order: at least one, at most `records_max`. Waits at the end of the log. Neither an error nor dropping the future
     /// loses a record: the next call begins where the last one that returned records ended.
     async fn next(&mut self, records_max: usize) -> Result<Vec<Record>, StoreError>;
+}
+
+/// A node's share of the partitions.
+///
+/// - **Every partition is some node's**, after a while, as long as any node takes part.
+/// - Two nodes may believe for a moment that a partition is theirs. That is harmless: what a projector writes can be written again.
+/// - **Every change is told**: a partition that went away and came back is missing from a set in between, for another node may have
+///   projected it meanwhile. What was remembered of it no longer counts.
+#[async_trait]
+pub trait Share: Send {
+    /// The partitions that are this node's to project from now on, ascending; none is a share too. The first call returns the first share,
+    /// later ones wait for the next change. Neither an error nor dropping the future loses a change.
+    async fn next(&mut self) -> Result<Vec<Partition>, StoreError>;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

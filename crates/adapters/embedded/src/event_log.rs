@@ -7,7 +7,7 @@ use std::sync::{
 
 use async_trait::async_trait;
 use dunlin_model::{Epoch, Event, LogKey, Millis, Offset, Partition, Position, Seq};
-use dunlin_ports::{Appended, Record, StoreError, Tail};
+use dunlin_ports::{Appended, Record, Share, StoreError, Tail};
 
 use crate::log::{self, AppendError, Log, LogError, ReadLimit};
 
@@ -57,6 +57,10 @@ impl dunlin_ports::EventLog for EventLog {
         let tail = self.log.tail(from.0)?;
         Ok(Box::new(LogTail { tail, epoch: Epoch(self.log.epoch()) }))
     }
+
+    async fn join(&self) -> Result<Box<dyn Share>, StoreError> {
+        Ok(Box::new(Alone { is_told: false }))
+    }
 }
 
 struct LogTail {
@@ -74,6 +78,22 @@ impl Tail for LogTail {
             Record { position, bytes: record.payload }
         };
         Ok(records.into_iter().map(record).collect())
+    }
+}
+
+/// The share of the only node there is.
+struct Alone {
+    is_told: bool,
+}
+
+#[async_trait]
+impl Share for Alone {
+    async fn next(&mut self) -> Result<Vec<Partition>, StoreError> {
+        if self.is_told {
+            std::future::pending::<()>().await;
+        }
+        self.is_told = true;
+        Ok(vec![Partition(0)])
     }
 }
 

@@ -9,7 +9,7 @@ use dunlin_contract::ModelStore;
 use dunlin_model::{
     DedupKey, DedupRow, Event, LogKey, Millis, NodeId, Offset, Partition, ServerKey, ServerKeyId, User, UserChange, UserId,
 };
-use dunlin_ports::{AnswerKey, Appended, Clock, Directory, Ephemeral, EventLog, IdGen, StoreError, Tail};
+use dunlin_ports::{AnswerKey, Appended, Clock, Directory, Ephemeral, EventLog, IdGen, Share, StoreError, Tail};
 
 pub fn reader(store: &Arc<ModelStore>) -> App {
     reader_of(store, 1)
@@ -53,6 +53,10 @@ impl EventLog for Partitions {
     }
 
     async fn tail(&self, _: Partition, _: Offset) -> Result<Box<dyn Tail>, StoreError> {
+        absent()
+    }
+
+    async fn join(&self) -> Result<Box<dyn Share>, StoreError> {
         absent()
     }
 }
