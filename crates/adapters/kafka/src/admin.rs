@@ -1,0 +1,101 @@
+//! Questions about the topic, and its creation. Everything here blocks.
+
+use std::time::{Duration, Instant};
+
+use rdkafka::{
+    admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
+    client::DefaultClientContext,
+    consumer::{BaseConsumer, Consumer as _},
+    error::{KafkaError, RDKafkaErrorCode},
+    types::RDKafkaRespErr,
+};
+use tokio::runtime::Handle;
+
+use crate::{
+    OpenError, Options,
+    client::{self, Context},
+    error::sentence,
+    topic::Topic,
+};
+
+/// An answer that is late may still come within the time that is left, but gets this long in any case.
+const ANSWER_WAIT_MIN: Duration = Duration::from_secs(1);
+
+pub struct Admin<'a> {
+    options: &'a Options,
+    until: Instant,
+    admin: AdminClient<DefaultClientContext>,
+    /// Asks for metadata in its stead: an admin client is silent about why no broker can be reached.
+    asking: BaseConsumer<Context>,
+    context: Context,
+}
+
+impl Admin<'_> {
+    /// To be done with everything at `until`.
+    pub fn new(options: &Options, until: Instant) -> Result<Admin<'_>, OpenError> {
+        let config = client::config(options, &[], &[]);
+        let refused = |error: KafkaError| OpenError::Refused(sentence(&error));
+        let context = Context::default();
+        let asking = config.create_with_context(context.clone()).map_err(refused)?;
+        Ok(Admin { options, until, admin: config.create().map_err(refused)?, asking, context })
+    }
+
+    pub fn topic(&self) -> Result<Topic, OpenError> {
+        let name = &self.options.topic;
+        let metadata = self.asking.fetch_metadata(Some(name), self.time_left()).map_err(|error| self.away(&error))?;
+        let found = metadata.topics().first().filter(|topic| !topic.partitions().is_empty());
+        let Some(found) = found else {
+            return Err(match metadata.topics().first().and_then(|topic| topic.error()) {
+                None | Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) => OpenError::NoTopic(name.clone()),
+                Some(error) => self.away(&KafkaError::MetadataFetch(error.into())),
+            });
+        };
+        Ok(Topic {
+            partitions: found.partitions().len(),
+            leaders: found.partitions().iter().filter(|partition| partition.leader() >= 0).count(),
+            replicas: found.partitions().iter().map(|partition| partition.replicas().len()).min().unwrap_or(0),
+            properties: self.properties()?,
+        })
+    }
+
+    fn properties(&self) -> Result<Vec<(String, String)>, OpenError> {
+        let topic = ResourceSpecifier::Topic(&self.options.topic);
+        let answer = Handle::current().block_on(self.admin.describe_configs([&topic], &self.admin_options()));
+        let described = answer.and_then(|answers| match answers.into_iter().next() {
+            Some(Ok(described)) => Ok(described),
+            Some(Err(code)) => Err(KafkaError::AdminOp(code)),
+            None => Err(KafkaError::AdminOp(RDKafkaErrorCode::UnknownTopicOrPartition)),
+        });
+        let entries = described.map_err(|error| self.away(&error))?.entries;
+        Ok(entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect())
+    }
+
+    pub fn create(&self, properties: &[(&str, String)]) -> Result<(), OpenError> {
+        let not_created = |why: String| OpenError::NotCreated { topic: self.options.topic.clone(), why };
+        let partitions = i32::try_from(self.options.partitions).map_err(|error| not_created(error.to_string()))?;
+        let replication = TopicReplication::Fixed(i32::from(self.options.replicas));
+        let topic = NewTopic::new(&self.options.topic, partitions, replication);
+        let topic = properties.iter().fold(topic, |topic, (name, value)| topic.set(name, value));
+        let answer = Handle::current().block_on(self.admin.create_topics([&topic], &self.admin_options()));
+        match answer.map_err(|error| not_created(sentence(&error)))?.into_iter().next() {
+            Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
+            Some(Err((_, code))) => Err(not_created(code.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    /// With what librdkafka said beside its error, which is rarely more than "timed out".
+    fn away(&self, error: &KafkaError) -> OpenError {
+        while self.asking.poll(Duration::ZERO).is_some() {}
+        let why = self.context.trouble().unwrap_or_else(|| sentence(error));
+        OpenError::Away { brokers: self.options.brokers.clone(), why }
+    }
+
+    fn admin_options(&self) -> AdminOptions {
+        AdminOptions::new().request_timeout(Some(self.time_left())).operation_timeout(Some(self.time_left()))
+    }
+
+    fn time_left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now()).max(ANSWER_WAIT_MIN)
+    }
+}

@@ -1,0 +1,87 @@
+//! The port on Kafka: partitions are the topic's, offsets are Kafka's.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use data_encoding::BASE32_NOPAD;
+use dunlin_model::{Event, LogKey, Offset, Partition, Seq};
+use dunlin_ports::{Appended, StoreError};
+use tokio::sync::watch;
+
+use crate::{OpenError, Options, error::sentence, producer::Producer, reader::Readers, share::Share, tail::Tail, topic};
+
+/// How long a node that stops waits for its last appends, and for having left the group.
+const CLOSE_WAIT: Duration = Duration::from_secs(3);
+
+pub struct EventLog {
+    options: Options,
+    producer: Arc<Producer>,
+    readers: Readers,
+    members: Arc<watch::Sender<usize>>,
+    /// Why the last append failed; none once one has succeeded again.
+    trouble: Mutex<Option<String>>,
+}
+
+impl EventLog {
+    /// Refuses a topic that is not what the port's promises need. Takes ten seconds at most, or little more.
+    pub async fn open(options: Options) -> Result<EventLog, OpenError> {
+        // The first thing made: it has its connections by the time the topic is checked.
+        let producer = Producer::new(&options).map_err(|error| OpenError::Refused(sentence(&error)))?;
+        topic::check_topic(&options).await?;
+        let readers = Readers::new(options.clone());
+        Ok(EventLog { options, producer: Arc::new(producer), readers, members: Arc::default(), trouble: Mutex::default() })
+    }
+
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// To be called last, once no more is appended and every share is dropped: a process that ends before has not left the group, and its
+    /// partitions wait for ten seconds.
+    pub async fn close(&self) {
+        let producer = Arc::clone(&self.producer);
+        let mut members = self.members.subscribe();
+        let closing = async {
+            let flushed = tokio::task::spawn_blocking(move || producer.flush(CLOSE_WAIT)).await;
+            let left = members.wait_for(|count| *count == 0).await.map(|_| ());
+            (flushed, left)
+        };
+        if tokio::time::timeout(CLOSE_WAIT, closing).await.is_err() {
+            tracing::warn!("Kafka was not taken leave of in time; other nodes take over after ten seconds");
+        }
+    }
+
+    fn note(&self, outcome: &Result<Offset, StoreError>) {
+        let failed = outcome.as_ref().err().filter(|error| !matches!(error, StoreError::Conflict(_)));
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.is_some() || trouble.is_some() {
+            *trouble = failed.map(|error| format!("the log: {error}"));
+        }
+    }
+}
+
+#[async_trait]
+impl dunlin_ports::EventLog for EventLog {
+    async fn append(&self, key: &LogKey, event: &Event) -> Result<Appended, StoreError> {
+        // As conversation ids spell it, for those who look with Kafka's own tools.
+        let text = BASE32_NOPAD.encode(key.hash()).to_ascii_lowercase();
+        let appended = self.producer.append(key.partition(self.options.partitions), &text, &event.encode()).await;
+        self.note(&appended);
+        Ok(Appended { seq: Seq::new(self.options.epoch, appended?) })
+    }
+
+    fn partitions(&self) -> u32 {
+        self.options.partitions
+    }
+
+    async fn tail(&self, partition: Partition, from: Offset) -> Result<Box<dyn dunlin_ports::Tail>, StoreError> {
+        Ok(Box::new(Tail::open(&self.readers, partition, from, self.options.epoch).await?))
+    }
+
+    async fn join(&self) -> Result<Box<dyn dunlin_ports::Share>, StoreError> {
+        Ok(Box::new(Share::join(&self.options, &self.members)?))
+    }
+}

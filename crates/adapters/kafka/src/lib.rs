@@ -1,0 +1,20 @@
+//! The event log on Apache Kafka: one topic, whose partitions are the log's. What is not here: any rule of messaging.
+//!
+//! Three kinds of clients share one configuration: a producer appends, a reader serves the tails, and a member of a group learns which
+//! partitions are this node's. Offsets are never committed to Kafka: the projector's checkpoints say where to go on.
+
+mod admin;
+mod client;
+mod error;
+mod event_log;
+mod options;
+mod producer;
+mod reader;
+mod share;
+mod tail;
+mod topic;
+
+pub use error::OpenError;
+pub use event_log::EventLog;
+pub use options::Options;
+pub use topic::create_topic;
