@@ -21,6 +21,9 @@ use crate::{
 /// An answer that is late may still come within the time that is left, but gets this long in any case.
 const ANSWER_WAIT_MIN: Duration = Duration::from_secs(1);
 
+/// The reasons come after the error, one by one.
+const REASONS_WAIT: Duration = Duration::from_millis(100);
+
 pub struct Admin<'a> {
     options: &'a Options,
     until: Instant,
@@ -86,7 +89,7 @@ impl Admin<'_> {
 
     /// With what librdkafka said beside its error, which is rarely more than "timed out".
     fn away(&self, error: &KafkaError) -> OpenError {
-        while self.asking.poll(Duration::ZERO).is_some() {}
+        while self.asking.poll(REASONS_WAIT).is_some() {}
         let why = self.context.trouble().unwrap_or_else(|| sentence(error));
         OpenError::Away { brokers: self.options.brokers.clone(), why }
     }

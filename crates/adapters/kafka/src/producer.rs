@@ -132,3 +132,84 @@ impl Producer {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::{
+        mocking::MockCluster,
+        producer::DefaultProducerContext,
+        types::{RDKafkaApiKey, RDKafkaRespErr},
+    };
+
+    use super::*;
+
+    type Cluster = MockCluster<'static, DefaultProducerContext>;
+
+    /// librdkafka's own broker, which fails as it is told to; and a producer that gives up after a second.
+    fn cluster() -> (Cluster, Producer) {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("log", 1, 1).unwrap();
+        let mut options = Options::new(cluster.bootstrap_servers(), "log");
+        options.properties.insert("message.timeout.ms".to_owned(), "1000".to_owned());
+        options.properties.insert("request.timeout.ms".to_owned(), "500".to_owned());
+        (cluster, Producer::new(&options).unwrap())
+    }
+
+    async fn append(producer: &Producer) -> Result<Offset, StoreError> {
+        producer.append(Partition(0), "key", b"payload").await
+    }
+
+    #[tokio::test]
+    async fn offsets_are_kafkas() {
+        let (_cluster, producer) = cluster();
+        assert_eq!((append(&producer).await.unwrap(), append(&producer).await.unwrap()), (Offset(0), Offset(1)));
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_for_its_size_conflicts() {
+        let (cluster, producer) = cluster();
+        let large = vec![7; 1_000_001];
+        assert!(matches!(producer.append(Partition(0), "key", &large).await, Err(StoreError::Conflict(_))));
+        cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE]);
+        assert!(matches!(append(&producer).await, Err(StoreError::Conflict(_))));
+    }
+
+    #[tokio::test]
+    async fn a_passing_error_is_tried_again() {
+        let (cluster, producer) = cluster();
+        cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND]);
+        assert!(append(&producer).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_come_is_unknown() {
+        let (cluster, producer) = cluster();
+        append(&producer).await.unwrap();
+        cluster.broker_round_trip_time(1, Duration::from_secs(5)).unwrap();
+        assert!(matches!(append(&producer).await, Err(StoreError::Unknown(_))));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_by_the_broker_is_unknown() {
+        let (cluster, producer) = cluster();
+        append(&producer).await.unwrap();
+        cluster.request_errors(RDKafkaApiKey::Produce, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED]);
+        assert!(matches!(append(&producer).await, Err(StoreError::Unknown(_))));
+    }
+
+    /// What is called while no broker can be reached is refused at once, until one can.
+    #[tokio::test]
+    async fn without_brokers_it_is_unavailable_until_one_is_back() {
+        let (cluster, producer) = cluster();
+        append(&producer).await.unwrap();
+        cluster.broker_down(1).unwrap();
+        // What was taken before that showed is unknown.
+        while let Err(StoreError::Unknown(_)) = append(&producer).await {}
+        assert!(matches!(append(&producer).await, Err(StoreError::Unavailable(_))));
+        cluster.broker_up(1).unwrap();
+        while let Err(StoreError::Unavailable(_) | StoreError::Unknown(_)) = append(&producer).await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(append(&producer).await.is_ok());
+    }
+}

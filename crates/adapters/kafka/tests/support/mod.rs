@@ -1,10 +1,16 @@
-//! Topics of the Kafka that the tests were given.
+//! Topics of the Kafka that the tests were given, and events to put there.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::time::Duration;
 
 use dunlin_contract::ids;
 use dunlin_kafka::{EventLog, Options, create_topic};
+use dunlin_model::{Body, Content, ConversationId, Event, Message, MessageType, Offset, Partition, RULES};
+use rdkafka::{
+    ClientConfig, TopicPartitionList,
+    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    client::DefaultClientContext,
+};
 
 /// A guard against hanging, nothing more.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,4 +35,46 @@ impl Cluster {
         create_topic(&options).await.expect("the topic is created");
         EventLog::open(options).await.expect("the log opens")
     }
+
+    /// As Kafka makes it by itself.
+    pub async fn create_plain_topic(&self, topic: &str, partitions: i32) {
+        let topic = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+        let created = admin(&self.brokers).create_topics([&topic], &AdminOptions::new()).await.unwrap();
+        created.into_iter().for_each(|topic| drop(topic.unwrap()));
+    }
+}
+
+pub async fn delete_before(options: &Options, partition: Partition, offset: Offset) {
+    let mut list = TopicPartitionList::new();
+    let (partition, offset) = (i32::try_from(partition.0).unwrap(), i64::try_from(offset.0).unwrap());
+    list.add_partition_offset(&options.topic, partition, rdkafka::Offset::Offset(offset)).unwrap();
+    admin(&options.brokers).delete_records(&list, &AdminOptions::new()).await.unwrap();
+}
+
+fn admin(brokers: &str) -> AdminClient<DefaultClientContext> {
+    ClientConfig::new().set("bootstrap.servers", brokers).create().unwrap()
+}
+
+/// A message between two users of its own.
+pub fn event(text: &str) -> Event {
+    event_of(Content::text(text).unwrap())
+}
+
+/// Larger than any that the model would let pass.
+pub fn event_of_bytes(len: usize) -> Event {
+    event_of(Content::Opaque { content_type: "a/b".into(), bytes: vec![7; len].into() })
+}
+
+fn event_of(content: Content) -> Event {
+    let pair = ids::pair();
+    let body = Body::Message(Message {
+        conversation: ConversationId::direct(&pair),
+        opening: None,
+        client_id: ids::client_id(),
+        message_type: MessageType::text(),
+        content,
+        reply_to: None,
+        metadata: None,
+    });
+    Event { id: ids::event_id(), key: pair.log_key(), rules: RULES, origin: None, actor: None, body }
 }
