@@ -26,6 +26,10 @@ pub struct Config {
     pub messages: Messages,
     pub log: Log,
     pub state: State,
+    pub engines: Engines,
+    pub kafka: Kafka,
+    pub cassandra: Cassandra,
+    pub redis: Redis,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -79,7 +83,74 @@ pub struct State {
     pub cache_mib: u64,
 }
 
+/// Which engine serves which port.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engines {
+    pub log: LogEngine,
+    pub messages: MessagesEngine,
+    pub ephemeral: EphemeralEngine,
+    pub bus: EphemeralEngine,
+    pub several_nodes: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogEngine {
+    Embedded,
+    Kafka,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MessagesEngine {
+    Embedded,
+    Cassandra,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EphemeralEngine {
+    Memory,
+    Redis,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kafka {
+    pub brokers: Vec<String>,
+    pub topic: String,
+    pub partitions: u32,
+    pub replicas: u16,
+    pub retention_days: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cassandra {
+    pub nodes: Vec<String>,
+    pub keyspace: String,
+    pub datacenter: String,
+    pub replicas: u32,
+    pub user: String,
+    pub password_file: PathBuf,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redis {
+    pub nodes: Vec<String>,
+    pub prefix: String,
+    pub user: String,
+    pub password_file: PathBuf,
+}
+
 impl Config {
+    /// Whether the log and what follows from it are in the data folder.
+    pub fn is_embedded(&self) -> bool {
+        self.engines.log == LogEngine::Embedded
+    }
+
     /// What a file, variables of the environment and flags (as `section.key`) make of the defaults; also as a table, to be shown.
     pub fn load(
         file: Option<&Path>,
@@ -120,13 +191,43 @@ impl Config {
         ensure!((1..=1_000_000).contains(&log.unprojected_max), "log.unprojected_max must be 1 to 1000000");
         ensure!((1..=1024).contains(&state.memtable_mib), "state.memtable_mib must be 1 to 1024");
         ensure!((1..=65536).contains(&state.cache_mib), "state.cache_mib must be 1 to 65536");
+        self.check_engines()?;
         self.robots().map(drop)
+    }
+
+    fn check_engines(&self) -> Result<()> {
+        let Config { engines, kafka, cassandra, redis, .. } = self;
+        let (is_kafka, is_cassandra) = (engines.log == LogEngine::Kafka, engines.messages == MessagesEngine::Cassandra);
+        ensure!(is_kafka == is_cassandra, "engines.log and engines.messages are chosen together: both embedded, or kafka and cassandra");
+        let ports = [
+            ("log", is_kafka),
+            ("messages", is_cassandra),
+            ("ephemeral", engines.ephemeral == EphemeralEngine::Redis),
+            ("bus", engines.bus == EphemeralEngine::Redis),
+        ];
+        if let Some((port, _)) = ports.iter().find(|(_, is_shared)| engines.several_nodes && !is_shared) {
+            bail!("engines.several_nodes is on, but engines.{port} is in this process alone: name an engine that the nodes share");
+        }
+        ensure!((1..=10_000).contains(&kafka.partitions), "kafka.partitions must be 1 to 10000");
+        ensure!((1..=9).contains(&kafka.replicas), "kafka.replicas must be 1 to 9");
+        ensure!((1..=3_650).contains(&kafka.retention_days), "kafka.retention_days must be 1 to 3650");
+        ensure!((1..=9).contains(&cassandra.replicas), "cassandra.replicas must be 1 to 9");
+        ensure!(is_identifier(&cassandra.keyspace), "cassandra.keyspace must have 1 to 48 characters of a-z 0-9 _ and begin with a letter");
+        for (key, list) in [("kafka.brokers", &kafka.brokers), ("cassandra.nodes", &cassandra.nodes), ("redis.nodes", &redis.nodes)] {
+            ensure!(!list.is_empty(), "{key} must name at least one");
+        }
+        Ok(())
     }
 
     pub fn robots(&self) -> Result<Vec<UserId>> {
         let parse = |robot: &String| UserId::parse(robot).map_err(|why| anyhow!("messages.robots: {robot:?} {why}"));
         self.messages.robots.iter().map(parse).collect()
     }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    name.len() <= 48 && name.starts_with(|first: char| first.is_ascii_lowercase()) && name.bytes().all(is_part)
 }
 
 fn defaults() -> Table {
@@ -246,6 +347,16 @@ mod tests {
         assert!(refusal("[server]\nlissen = \"x\"", &[]).contains("there is no key server.lissen; did you mean listen?"));
         assert!(refusal("[sever]\nlisten = \"x\"", &[]).contains("there is no section [sever]; did you mean server?"));
         assert!(refusal("", &[("DUNLIN_LIMITS_USER_PERS", "1")]).contains("did you mean DUNLIN_LIMITS_USER_PER_S?"));
+    }
+
+    #[test]
+    fn engines_that_do_not_fit_together_are_refused_by_the_port() {
+        assert!(refusal("[engines]\nlog = \"kafka\"", &[]).contains("are chosen together"));
+        let text = "[engines]\nlog = \"kafka\"\nmessages = \"cassandra\"\nephemeral = \"redis\"\nseveral_nodes = true";
+        assert!(refusal(text, &[]).contains("engines.bus is in this process alone"));
+        assert!(refusal("[engines]\nseveral_nodes = true", &[]).contains("engines.log is in this process alone"));
+        assert!(load(&format!("{text}\nbus = \"redis\""), &[]).is_ok());
+        assert!(refusal("[engines]\nlog = \"rabbit\"", &[]).contains("embedded"));
     }
 
     #[test]

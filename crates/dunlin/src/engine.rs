@@ -90,6 +90,7 @@ impl Engine {
             outcomes: Arc::clone(&outcomes),
             node,
             rules: options.rules,
+            ticks: None,
         };
         let (sender, progress) = watch::channel(Progress::default());
         let stop = Arc::new(AtomicBool::new(false));

@@ -1,7 +1,9 @@
 //! The binary's parts: the only place that names adapters.
 
 pub mod bench;
+pub mod cluster;
 pub mod config;
 pub mod dev;
 pub mod engine;
+pub mod node;
 pub mod secrets;

@@ -60,6 +60,7 @@ async fn another_nodes_projector_tells_the_origin() {
         outcomes: Arc::clone(&other.outcomes),
         node: NodeId(2),
         rules: Rules::default(),
+        ticks: None,
     };
     let (sender, progress) = watch::channel(Progress::default());
     let projecting = tokio::spawn(async move { projector.run(Partition(0), sender).await });

@@ -48,6 +48,7 @@ async fn stop_while_away(folder: &Folder, more: u64) {
         outcomes: Arc::new(Outcomes::new(NodeId(1), 100)),
         node: NodeId(1),
         rules: Rules::default(),
+        ticks: None,
     };
     let (sender, mut progress) = watch::channel(Progress::default());
     let projecting = tokio::spawn(async move { projector.run(Partition(0), sender).await });
@@ -57,7 +58,7 @@ async fn stop_while_away(folder: &Folder, more: u64) {
     drop(progress);
     projecting.await.unwrap().unwrap();
     let state = store.state();
-    let applied = state.checkpoints.get(&Partition(0)).map_or(0, |checkpoint| checkpoint.offset.0 + 1);
+    let applied = state.checkpoints.get(&Partition(0)).map_or(0, |checkpoint| checkpoint.seq.offset().0 + 1);
     assert_eq!(state.messages.len() as u64, applied, "everything below the checkpoint is there");
 }
 

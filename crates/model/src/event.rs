@@ -1,14 +1,15 @@
 //! What happened: one event is one record of the log.
 //!
 //! The envelope can be read even where the body can't (a newer version's event): the body is bytes within it. The numbers of
-//! bodies are given once; 8 to 13 are kept for membership, settings, removal for good, import, tick and unpark.
+//! bodies are given once; 8 to 11 are kept for membership, settings, removal for good and import, 13 for unpark.
 
 use std::fmt;
 
 use minicbor::{Decode, Encode};
 
 use crate::{
-    ClientId, Content, ContentHash, ConversationId, DecodeError, Emoji, LogKey, Mark, MessageType, Metadata, Pair, Seq, UserId, codec,
+    ClientId, Content, ContentHash, ConversationId, DecodeError, Emoji, LogKey, Mark, MessageType, Metadata, Pair, Partition, Seq, UserId,
+    codec,
 };
 
 /// An event with its envelope.
@@ -43,6 +44,9 @@ pub enum Body {
     Read(#[n(0)] Read),
     #[n(7)]
     Visibility(#[n(0)] Visibility),
+    /// Nothing happened in a partition for a while: what is below it in time is complete.
+    #[n(12)]
+    Tick(#[n(0)] Partition),
     #[n(14)]
     Block(#[n(0)] Block),
 }
@@ -176,7 +180,7 @@ pub struct Block {
 }
 
 impl Body {
-    /// The conversation whose head judges this event; a block has none.
+    /// The conversation whose head judges this event; a block and a tick have none.
     pub fn conversation(&self) -> Option<ConversationId> {
         match self {
             Body::Open(opening) => Some(opening.conversation()),
@@ -187,15 +191,15 @@ impl Body {
             Body::React(react) => Some(react.conversation),
             Body::Read(read) => Some(read.conversation),
             Body::Visibility(visibility) => Some(visibility.conversation),
-            Body::Block(_) => None,
+            Body::Block(_) | Body::Tick(_) => None,
         }
     }
 
-    /// Under which conversation its outcome is kept: a block's under the direct one of its pair.
-    pub fn place(&self) -> ConversationId {
+    /// Under which conversation its outcome is kept: a block's under the direct one of its pair. Nobody asks for a tick's.
+    pub fn place(&self) -> Option<ConversationId> {
         match self {
-            Body::Block(block) => ConversationId::direct(&block.pair),
-            _ => self.conversation().expect("every body but a block has a conversation"),
+            Body::Block(block) => Some(ConversationId::direct(&block.pair)),
+            _ => self.conversation(),
         }
     }
 
@@ -208,12 +212,23 @@ impl Body {
             Body::React(react) => Some((react.conversation, react.target)),
             Body::Message(message) => message.reply_to.map(|seq| (message.conversation, seq)),
             Body::Read(read) => Some((read.conversation, read.up_to.seq)),
-            Body::Open(_) | Body::Visibility(_) | Body::Block(_) => None,
+            Body::Open(_) | Body::Visibility(_) | Body::Block(_) | Body::Tick(_) => None,
         }
     }
 
     pub fn log_key(&self) -> LogKey {
-        self.place().log_key()
+        match self {
+            Body::Open(opening) => opening.conversation().log_key(),
+            Body::Message(message) => message.conversation.log_key(),
+            Body::Edit(edit) => edit.conversation.log_key(),
+            Body::Delete(delete) => delete.conversation.log_key(),
+            Body::Hide(hide) => hide.conversation.log_key(),
+            Body::React(react) => react.conversation.log_key(),
+            Body::Read(read) => read.conversation.log_key(),
+            Body::Visibility(visibility) => visibility.conversation.log_key(),
+            Body::Block(block) => block.pair.log_key(),
+            Body::Tick(partition) => LogKey::of_partition(*partition),
+        }
     }
 }
 
@@ -323,6 +338,7 @@ mod tests {
             Body::Read(Read { conversation, up_to: Mark { n: N(1), seq: target } }),
             Body::Visibility(Visibility { conversation, change: VisibilityChange::Archive }),
             Body::Block(Block { pair, on: true }),
+            Body::Tick(Partition(3)),
         ]
     }
 

@@ -263,6 +263,8 @@ enum LogKeyKind {
     Group,
     #[n(2)]
     User,
+    #[n(3)]
+    Partition,
 }
 
 /// What the log orders by: events of one log key are read in the order in which they were appended.
@@ -273,6 +275,13 @@ pub struct LogKey {
 }
 
 impl LogKey {
+    /// For events about a partition alone; it lies in that one.
+    pub fn of_partition(partition: Partition) -> LogKey {
+        let mut hash = [0; 16];
+        hash[..8].copy_from_slice(&u64::from(partition.0).to_be_bytes());
+        LogKey { kind: LogKeyKind::Partition, hash }
+    }
+
     /// The part of the log that holds this key. Fixed for the life of a log: the partition count never changes.
     pub fn partition(&self, partitions: u32) -> Partition {
         let head = u64::from_be_bytes(*self.hash.first_chunk().expect("16 bytes begin with 8"));
@@ -365,6 +374,13 @@ mod tests {
         }
         for wrong in ["", "d", "x", "dlpwa", "dé", "drqwz4566wtaz7bozcmntbrvcxaaaaaaaaaaaaaaa", "zrqwz4566wtaz7bozcmntbrvcxa"] {
             assert_eq!(wrong.parse::<ConversationId>(), Err(InvalidId::Conversation), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_partitions_own_key_lies_in_it() {
+        for number in [0, 1, 15, 1_023] {
+            assert_eq!(LogKey::of_partition(Partition(number)).partition(1_024), Partition(number));
         }
     }
 

@@ -1,6 +1,6 @@
 //! One user blocks another, or no longer does. Ordered with every message between the two.
 
-use dunlin_model::{Block, BlockRow, Happening, Outcome, OutcomeRow, Rejection};
+use dunlin_model::{Block, BlockRow, ConversationId, Happening, Outcome, OutcomeRow, Rejection};
 use dunlin_ports::Write;
 
 use super::{Case, Verdict};
@@ -11,7 +11,7 @@ pub(super) fn project(case: &Case<'_>, block: &Block, writes: &mut Vec<Write>) -
     if !block.pair.contains(blocker) || blocker == blocked {
         return Err(Rejection::Mismatch);
     }
-    let between = case.event.body.place();
+    let between = ConversationId::direct(&block.pair);
     // A block moves no head, so its outcome is found by this row.
     let outcome = OutcomeRow { outcome: Outcome::Done(case.at.seq), actor: Some(blocker.clone()) };
     writes.push(Write::Outcome { conversation: between, at: case.at.seq, row: outcome });

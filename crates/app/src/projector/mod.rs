@@ -12,6 +12,7 @@ mod open;
 mod react;
 mod read;
 mod run;
+mod shares;
 mod visibility;
 
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use dunlin_model::{
 use dunlin_ports::Write;
 
 pub use lane::{Lane, Projected, ProjectedOutcome};
-pub use run::{Progress, Projector, ProjectorError};
+pub use run::{Progress, Projector, ProjectorError, Ticks};
+pub use shares::Shares;
 
 /// Judges one event. Events up to `head.applied` were judged before: they write nothing and have no new outcome.
 pub fn project(rules: &Rules, head: &mut Option<Head>, known: &Inputs, at: Position, event: &Event) -> Projection {
@@ -42,10 +44,10 @@ pub fn project(rules: &Rules, head: &mut Option<Head>, known: &Inputs, at: Posit
         Body::Read(read) => read::project(&case, head, read, &mut writes),
         Body::Visibility(visibility) => visibility::project(&case, head, visibility, &mut writes),
         Body::Block(block) => block::project(&case, block, &mut writes),
+        Body::Tick(_) => case.done(),
     };
     let outcome = verdict.unwrap_or_else(Outcome::Rejected);
-    if let Outcome::Rejected(_) | Outcome::Duplicate(_) = outcome {
-        let conversation = event.body.place();
+    if let (Outcome::Rejected(_) | Outcome::Duplicate(_), Some(conversation)) = (outcome, event.body.place()) {
         writes.clear();
         writes.push(Write::Outcome { conversation, at: at.seq, row: OutcomeRow { outcome, actor: event.actor.clone() } });
         if let (Outcome::Rejected(_), Some(actor)) = (outcome, &event.actor) {

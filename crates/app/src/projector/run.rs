@@ -2,11 +2,11 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use dunlin_model::{Event, Millis, NodeId, Offset, Outcome, Partition};
-use dunlin_ports::{EventLog, MessageStore, Notice, Record, SessionBus, StoreError, Tail};
+use dunlin_model::{Body, Event, EventId, Millis, NodeId, Offset, Outcome, Partition, RULES};
+use dunlin_ports::{EventLog, IdGen, MessageStore, Notice, Record, SessionBus, StoreError, Tail};
 use futures::FutureExt as _;
 use tokio::sync::watch;
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
 use super::{Lane, Projected, ProjectedOutcome, Rules};
 use crate::{outcomes::Outcomes, send_status::outcome_of};
@@ -30,6 +30,14 @@ pub struct Projector {
     pub outcomes: Arc<Outcomes>,
     pub node: NodeId,
     pub rules: Rules,
+    /// How a partition that is idle shows that it is, so that feeds don't wait for it; none where there is only one.
+    pub ticks: Option<Ticks>,
+}
+
+#[derive(Clone)]
+pub struct Ticks {
+    pub after: Duration,
+    pub ids: Arc<dyn IdGen>,
 }
 
 /// How far a partition has come.
@@ -65,7 +73,7 @@ impl Projector {
         let mut lane = Lane::new(self.rules.clone(), &*self.store).await?;
         self.outcomes.park(lane.parked());
         let mut tail = self.resume(partition, progress).await?;
-        while let Some(records) = self.next(&mut *tail, progress).await? {
+        while let Some(records) = self.next(&mut tail, partition, progress).await? {
             let mut judged = self.judge(&mut lane, &records, progress).await?;
             loop {
                 let Some(projected) = judged else { return Ok(()) };
@@ -94,19 +102,46 @@ impl Projector {
     }
 
     /// The next records; none if nobody wants them any more.
-    async fn next(&self, tail: &mut dyn Tail, progress: &watch::Sender<Progress>) -> Result<Option<Vec<Record>>, StoreError> {
+    async fn next(
+        &self,
+        tail: &mut Reading,
+        partition: Partition,
+        progress: &watch::Sender<Progress>,
+    ) -> Result<Option<Vec<Record>>, StoreError> {
         let mut patience = Patience::new(progress);
         loop {
             let records = tokio::select! {
                 biased;
                 () = progress.closed() => return Ok(None),
                 records = tail.next(BATCH_RECORDS_MAX) => records,
+                () = self.idle() => {
+                    self.tick(partition).await;
+                    continue;
+                }
             };
             match records {
                 Ok(records) => return Ok(Some(records)),
                 Err(error) if patience.retry_after(&error).await? => {}
                 Err(_) => return Ok(None),
             }
+        }
+    }
+
+    async fn idle(&self) {
+        match &self.ticks {
+            Some(ticks) => tokio::time::sleep(ticks.after).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// If it can't be appended, the next one may.
+    async fn tick(&self, partition: Partition) {
+        let Some(ticks) = &self.ticks else { return };
+        let body = Body::Tick(partition);
+        let key = body.log_key();
+        let event = Event { id: EventId(ticks.ids.bits128()), key, rules: RULES, origin: None, actor: None, body };
+        if let Err(error) = self.log.append(&key, &event).await {
+            debug!(partition = partition.0, %error, "an idle partition could not say so");
         }
     }
 
@@ -151,9 +186,9 @@ impl Projector {
     }
 
     /// Begins where the checkpoint stands, after making sure that the log there is the one that the state came from.
-    async fn resume(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<Box<dyn Tail>, ProjectorError> {
+    async fn resume(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<Reading, ProjectorError> {
         let Some(checkpoint) = self.store.checkpoint(partition).await? else {
-            return Ok(self.log.tail(partition, Offset(0)).await?);
+            return Ok(Reading { tail: self.log.tail(partition, Offset(0)).await?, log_time: Millis::ZERO });
         };
         let mut tail = self.log.tail(partition, checkpoint.seq.offset()).await?;
         let last = tail.next(1).await?;
@@ -164,7 +199,7 @@ impl Projector {
         progress.send_modify(|progress| {
             *progress = Progress { next: checkpoint.seq.offset().next(), log_time: checkpoint.log_time, trouble: None }
         });
-        Ok(tail)
+        Ok(Reading { tail, log_time: checkpoint.log_time })
     }
 
     async fn tell(&self, outcomes: Vec<ProjectedOutcome>) {
@@ -191,6 +226,23 @@ impl Projector {
             (None, Some(conversation)) => outcome_of(&*self.store, conversation, told.seq).await.ok().flatten(),
             (outcome, _) => outcome,
         }
+    }
+}
+
+/// The log from a place on. A log may be a cluster, whose clocks differ: time goes on from what was projected last, never backwards.
+struct Reading {
+    tail: Box<dyn Tail>,
+    log_time: Millis,
+}
+
+impl Reading {
+    async fn next(&mut self, records_max: usize) -> Result<Vec<Record>, StoreError> {
+        let mut records = self.tail.next(records_max).await?;
+        for record in &mut records {
+            self.log_time = self.log_time.max(record.position.time);
+            record.position.time = self.log_time;
+        }
+        Ok(records)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use dunlin_app::App;
 use dunlin_contract::ModelStore;
-use dunlin_model::{EventId, FeedKey, Millis, Offset, Partition};
+use dunlin_model::{EventId, FeedKey, Millis, Partition, Seq};
 use dunlin_ports::{Checkpoint, Record};
 use proptest::{collection::vec, prelude::*};
 

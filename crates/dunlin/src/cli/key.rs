@@ -69,7 +69,7 @@ impl Key {
 fn directory(configured: &Configured) -> anyhow::Result<Directory> {
     let (config, _) = configured.load(Vec::new())?;
     let data = config.server.data;
-    ensure!(data.join("FORMAT").exists(), "{} is not a data folder of dunlin; `dunlin serve` makes one", data.display());
+    ensure!(data.join("directory.sqlite").exists(), "{} is not a data folder of dunlin; `dunlin serve` makes one", data.display());
     Ok(Directory::open(&data.join("directory.sqlite"))?)
 }
 

@@ -5,6 +5,7 @@ mod check;
 mod config;
 mod key;
 mod rebuild;
+mod schema;
 mod serve;
 mod token;
 
@@ -39,9 +40,12 @@ enum Command {
     /// The configuration: what it comes to, and whether it is right
     #[command(subcommand)]
     Config(config::Config),
-    /// Verify a data folder: every conversation, inbox, count and index against the messages
+    /// The tables in Cassandra and the topic in Kafka: make, check, print
+    #[command(subcommand)]
+    Schema(schema::Schema),
+    /// Verify a data folder, or what a cluster's log has become: every conversation, inbox, count and index against the messages
     ///
-    /// Runs without the server. Exit code 0: all is right; 1: something is not, and it says what; 2: could not tell.
+    /// A data folder is checked without its server, a cluster at any time. Exit code 0: all is right; 1: something is not, and it says what; 2: could not tell.
     Check(check::Check),
     /// Make the state of a data folder anew from its log
     ///
@@ -58,6 +62,7 @@ impl Cli {
             Command::Token(token) => token.run(),
             Command::Key(key) => key.run(),
             Command::Config(config) => config.run(),
+            Command::Schema(schema) => schema.run(),
             Command::Check(check) => check.run(),
             Command::Rebuild(rebuild) => rebuild.run(),
             Command::Bench(bench) => bench.run(),
@@ -87,6 +92,7 @@ impl Configured {
     /// For commands that work on a folder that must be there (opening would make one) and leave its log as it is.
     fn existing(&self) -> anyhow::Result<(PathBuf, EngineOptions)> {
         let (config, _) = self.load(Vec::new())?;
+        anyhow::ensure!(config.is_embedded(), "this works on a data folder, and engines.log is kafka");
         let data = config.server.data.clone();
         let there = data.join("FORMAT").exists();
         anyhow::ensure!(there, "{} is not a data folder of dunlin (it has no FORMAT file); name one with --data", data.display());

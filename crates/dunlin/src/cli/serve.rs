@@ -4,16 +4,12 @@ use std::{io::Write as _, net::SocketAddr, path::Path, process::ExitCode, sync::
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use dunlin::{
-    config::Config,
-    dev,
-    engine::{Engine, EngineOptions},
-    secrets,
-};
+use dunlin::{config::Config, dev, node::Node, secrets};
 use dunlin_api::{
     Connections, Gauge, RateLimits,
     auth::{Jwks, JwksSource, Verifier},
 };
+use dunlin_app::App;
 use dunlin_model::{Name, Scope};
 use tokio::net::{TcpListener, TcpSocket};
 use tracing::{info, warn};
@@ -49,28 +45,24 @@ impl Serve {
 async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
     let listen = config.server.listen;
     let listener = bind(listen).with_context(|| format!("failed to listen on {listen}"))?;
-    let engine = Arc::new(Engine::open(&config.server.data, EngineOptions::configured(&config)?)?);
-    caught_up(&engine).await?;
-    let verifier = verifier(&config, &engine).await?;
+    let node = Arc::new(Node::open(&config).await?);
+    if let Node::Embedded(engine) = &*node {
+        caught_up(engine).await?;
+    }
+    let verifier = verifier(&config, node.app()).await?;
     // After everything that may end the start: the key is shown only once.
-    let welcome = Welcome { first_key: first_key(&engine).await?, is_dev, has_secret: config.auth.hs256 };
+    let welcome = Welcome { first_key: first_key(node.app()).await?, is_dev, has_secret: config.auth.hs256 };
     if is_dev {
         warn!("developers' mode: whoever reaches this server gets a token for any user");
-        let sent = dev::seed(&engine.app).await.context("failed to make the demo's conversations")?;
+        let sent = dev::seed(node.app()).await.context("failed to make the demo's conversations")?;
         info!(sent, "the demo's conversations are there");
     }
-    let service = service(&config, &engine, verifier, is_dev);
+    let service = service(&config, &node, verifier, is_dev);
     let connections = Connections { max: config.server.connections_max, ..Connections::default() };
     welcome.say(&config.server.data, listener.local_addr()?);
     dunlin_api::serve(listener, service, connections, stopped()).await;
     info!("stopping");
-    // Whatever request still holds the engine, everything is put into files; then the process ends.
-    tokio::task::spawn_blocking(move || match Arc::try_unwrap(engine) {
-        Ok(engine) => engine.close(),
-        Err(engine) => engine.folder.flush(),
-    })
-    .await?
-    .context("failed to flush")?;
+    node.stop().await.context("failed to stop in good order")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -84,8 +76,7 @@ fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// The first start makes a key, so that someone can begin.
-async fn first_key(engine: &Engine) -> anyhow::Result<Option<String>> {
-    let app = &engine.app;
+async fn first_key(app: &App) -> anyhow::Result<Option<String>> {
     if !app.directory.server_keys(None, 1).await?.is_empty() {
         return Ok(None);
     }
@@ -94,13 +85,13 @@ async fn first_key(engine: &Engine) -> anyhow::Result<Option<String>> {
     Ok(Some(shown))
 }
 
-async fn verifier(config: &Config, engine: &Engine) -> anyhow::Result<Verifier> {
+async fn verifier(config: &Config, app: &App) -> anyhow::Result<Verifier> {
     let secret = match config.auth.hs256 {
         false => None,
         true => {
             let path = secrets::secret_path(&config.auth.secret_file, &config.server.data);
             if config.auth.secret_file.as_os_str().is_empty() && !path.exists() {
-                secrets::make_secret(&path, &*engine.app.ids).context("failed to make the shared secret")?;
+                secrets::make_secret(&path, &*app.ids).context("failed to make the shared secret")?;
             }
             Some(secrets::read_secret(&path)?)
         }
@@ -119,7 +110,7 @@ async fn verifier(config: &Config, engine: &Engine) -> anyhow::Result<Verifier> 
     Ok(Verifier::new(secret.as_deref(), jwks, config.auth.audience.clone()))
 }
 
-fn service(config: &Config, engine: &Arc<Engine>, verifier: Verifier, is_dev: bool) -> dunlin_api::Service {
+fn service(config: &Config, node: &Arc<Node>, verifier: Verifier, is_dev: bool) -> dunlin_api::Service {
     let limits = &config.limits;
     let options = dunlin_api::Options {
         body_bytes_max: config.server.body_bytes_max,
@@ -133,12 +124,12 @@ fn service(config: &Config, engine: &Arc<Engine>, verifier: Verifier, is_dev: bo
         metrics_are_open: config.server.metrics_open || is_dev,
         dev: is_dev,
     };
-    let (troubles, gauges) = (Arc::clone(engine), Arc::clone(engine));
+    let (troubles, gauges) = (Arc::clone(node), Arc::clone(node));
     let gauges = move || {
         let memory = ("resident_memory_bytes", "Memory of this process", resident_bytes());
         gauges.gauges().into_iter().chain([memory]).map(|(name, help, value)| Gauge { name, help, value }).collect()
     };
-    dunlin_api::Service::new(engine.app.clone(), verifier, Arc::new(move || troubles.troubles()), Arc::new(gauges), options)
+    dunlin_api::Service::new(node.app().clone(), verifier, Arc::new(move || troubles.troubles()), Arc::new(gauges), options)
 }
 
 fn resident_bytes() -> f64 {

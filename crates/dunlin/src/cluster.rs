@@ -1,0 +1,210 @@
+//! The cluster profile, put together: Kafka, Cassandra and Redis, this node's share of the projection, and the use cases over them.
+
+use std::{collections::BTreeMap, fs, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use dunlin_app::{App, Outcomes, Projector, Rules, Shares, Ticks};
+use dunlin_embedded::{Directory, RandomIds, SystemClock};
+use dunlin_model::{Millis, NodeId};
+use dunlin_ports::{Clock, Ephemeral, IdGen, MessageStore, SessionBus};
+use tokio::{sync::watch, task::JoinHandle};
+use tracing::{info, warn};
+
+use crate::config::{Config, EphemeralEngine};
+
+/// A partition without events says so after this.
+const TICK_AFTER: Duration = Duration::from_secs(5);
+/// How long after a bus that broke off it is listened to again.
+const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+pub struct ClusterNode {
+    pub app: App,
+    log: Arc<dunlin_kafka::EventLog>,
+    redis: Option<dunlin_redis::Cluster>,
+    shares: Arc<Shares>,
+    stop: watch::Sender<bool>,
+    /// Hear what other nodes tell, and look for what nobody told.
+    helping: Vec<JoinHandle<()>>,
+}
+
+impl ClusterNode {
+    /// Connects to everything, and refuses what is not as the configuration says. Nothing is made but the data folder.
+    pub async fn open(config: &Config) -> Result<ClusterNode> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let ids: Arc<dyn IdGen> = Arc::new(RandomIds);
+        let node = NodeId(u64::from_be_bytes(*ids.bits128().first_chunk().expect("16 bytes begin with 8")));
+        let log = Arc::new(dunlin_kafka::EventLog::open(kafka(config)).await.context("the log")?);
+        let store: Arc<dyn MessageStore> =
+            Arc::new(dunlin_cassandra::Messages::open(cassandra(config)?).await.context("the message store")?);
+        let redis = redis(config)?;
+        let (ephemeral, bus) = ephemeral_and_bus(config, redis.as_ref(), node, &clock)?;
+        let directory = Arc::new(directory(&config.server.data)?);
+        if config.engines.several_nodes {
+            warn!(folder = %config.server.data.display(), "users and server keys are in SQLite: all nodes must be on this machine and share the folder");
+        }
+        let rules = Rules { dedup_window_ms: dedup_window(config).as_millis() as u64 };
+        let dedup_window_ms = rules.dedup_window_ms;
+        let outcomes = Arc::new(Outcomes::new(node, config.log.unprojected_max));
+        let helping = vec![
+            tokio::spawn(listen(Arc::clone(&outcomes), Arc::clone(&bus))),
+            tokio::spawn({
+                let (outcomes, store) = (Arc::clone(&outcomes), Arc::clone(&store));
+                async move { outcomes.sweep(&*store).await }
+            }),
+        ];
+        let app = App {
+            log: log.clone(),
+            store: Arc::clone(&store),
+            directory,
+            ephemeral,
+            clock,
+            ids: Arc::clone(&ids),
+            outcomes: Arc::clone(&outcomes),
+            known: Arc::default(),
+            identities: Arc::default(),
+            node,
+            robots: config.robots()?.into(),
+            dedup_window_ms,
+        };
+        let projector = Projector { log: log.clone(), store, bus, outcomes, node, rules, ticks: Some(Ticks { after: TICK_AFTER, ids }) };
+        let (stop, stopped) = watch::channel(false);
+        let shares = Arc::<Shares>::default();
+        tokio::spawn({
+            let shares = Arc::clone(&shares);
+            // Gone with its receiver once it has ended.
+            async move { projector.run_shares(&shares, stopped).await }
+        });
+        info!(%node, "this node has joined");
+        Ok(ClusterNode { app, log, redis, shares, stop, helping })
+    }
+
+    /// What stands in the way of full service, in sentences for the operator.
+    pub fn troubles(&self) -> Vec<String> {
+        let stuck = self.shares.progress().into_iter().filter_map(|(partition, progress)| {
+            let trouble = progress.trouble?;
+            Some(format!("partition {}: {trouble}", partition.0))
+        });
+        let parked = match self.app.outcomes.parked_len() {
+            0 => None,
+            count => Some(format!("{count} log keys are parked: an event of each could not be read by this version; see the logs")),
+        };
+        let redis = self.redis.as_ref().and_then(dunlin_redis::Cluster::trouble).map(|trouble| format!("Redis: {trouble}"));
+        let others = [self.shares.trouble(), self.log.trouble(), redis, parked];
+        stuck.chain(others.into_iter().flatten()).collect()
+    }
+
+    /// Numbers for dashboards, each with what it says.
+    pub fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        let progress = self.shares.progress();
+        let oldest = progress.iter().map(|(_, progress)| progress.log_time).min().unwrap_or(Millis::ZERO);
+        let behind_ms = self.app.clock.now().0.saturating_sub(oldest.0);
+        vec![
+            ("partitions", "Partitions that this node projects", progress.len() as f64),
+            ("behind_seconds", "How long ago the slowest of them was last known to be complete", behind_ms as f64 / 1000.0),
+            (
+                "waiting_events",
+                "Events of this node that are durable but whose outcome it does not know yet",
+                self.app.outcomes.waiting_len() as f64,
+            ),
+            ("parked_log_keys", "Log keys that wait for the operator", self.app.outcomes.parked_len() as f64),
+            ("troubles", "What stands in the way of full service", self.troubles().len() as f64),
+        ]
+    }
+
+    /// Leaves: other nodes take over this one's partitions at once.
+    pub async fn leave(&self) {
+        // Nobody listening: it has ended already.
+        let _ = self.stop.send(true);
+        self.stop.closed().await;
+        self.helping.iter().for_each(JoinHandle::abort);
+        self.log.close().await;
+    }
+}
+
+async fn listen(outcomes: Arc<Outcomes>, bus: Arc<dyn SessionBus>) {
+    loop {
+        match outcomes.listen(&*bus).await {
+            Ok(()) => return,
+            Err(error) => warn!(%error, "other nodes can't be heard; outcomes are looked up"),
+        }
+        tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+    }
+}
+
+pub fn kafka(config: &Config) -> dunlin_kafka::Options {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let kafka = &config.kafka;
+    dunlin_kafka::Options {
+        partitions: kafka.partitions,
+        replicas: kafka.replicas,
+        retention: DAY * u32::try_from(kafka.retention_days).unwrap_or(u32::MAX),
+        ..dunlin_kafka::Options::new(kafka.brokers.join(","), &kafka.topic)
+    }
+}
+
+pub fn cassandra(config: &Config) -> Result<dunlin_cassandra::Options> {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let cassandra = &config.cassandra;
+    let retention = DAY * u32::try_from(config.kafka.retention_days).unwrap_or(u32::MAX);
+    Ok(dunlin_cassandra::Options {
+        nodes: cassandra.nodes.clone(),
+        keyspace: cassandra.keyspace.clone(),
+        datacenter: cassandra.datacenter.clone(),
+        replication: BTreeMap::from([(cassandra.datacenter.clone(), cassandra.replicas)]),
+        user: cassandra.user.clone(),
+        password: password(&cassandra.password_file)?.unwrap_or_default(),
+        dedup_keep: dedup_window(config) + retention,
+        ..dunlin_cassandra::Options::default()
+    })
+}
+
+fn redis(config: &Config) -> Result<Option<dunlin_redis::Cluster>> {
+    let engines = &config.engines;
+    if engines.ephemeral != EphemeralEngine::Redis && engines.bus != EphemeralEngine::Redis {
+        return Ok(None);
+    }
+    let redis = &config.redis;
+    let mut options = dunlin_redis::Options::new(redis.nodes.iter().cloned());
+    options.prefix.clone_from(&redis.prefix);
+    options.username = Some(redis.user.clone()).filter(|user| !user.is_empty());
+    options.password = password(&redis.password_file)?;
+    Ok(Some(dunlin_redis::Cluster::open(&options).context("redis")?))
+}
+
+type EphemeralAndBus = (Arc<dyn Ephemeral>, Arc<dyn SessionBus>);
+
+fn ephemeral_and_bus(
+    config: &Config,
+    redis: Option<&dunlin_redis::Cluster>,
+    node: NodeId,
+    clock: &Arc<dyn Clock>,
+) -> Result<EphemeralAndBus> {
+    let cluster = || redis.cloned().context("redis is configured where it is used");
+    let ephemeral: Arc<dyn Ephemeral> = match config.engines.ephemeral {
+        EphemeralEngine::Memory => Arc::new(dunlin_embedded::Ephemeral::new(Arc::clone(clock))),
+        EphemeralEngine::Redis => Arc::new(dunlin_redis::Ephemeral::new(cluster()?)),
+    };
+    let bus: Arc<dyn SessionBus> = match config.engines.bus {
+        EphemeralEngine::Memory => Arc::new(dunlin_embedded::SessionBus::new(node)),
+        EphemeralEngine::Redis => Arc::new(dunlin_redis::SessionBus::new(cluster()?, node)),
+    };
+    Ok((ephemeral, bus))
+}
+
+fn directory(data: &Path) -> Result<Directory> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(data).with_context(|| format!("failed to make {}", data.display()))?;
+    Ok(Directory::open(&data.join("directory.sqlite"))?)
+}
+
+fn password(file: &Path) -> Result<Option<String>> {
+    if file.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+fn dedup_window(config: &Config) -> Duration {
+    const HOUR_S: u64 = 60 * 60;
+    Duration::from_secs(config.messages.dedup_window_h * HOUR_S)
+}

@@ -1,0 +1,69 @@
+//! A server on either profile, as whoever serves it sees it.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Result;
+use dunlin_app::App;
+
+use crate::{
+    cluster::ClusterNode,
+    config::Config,
+    engine::{Engine, EngineOptions},
+};
+
+const CAUGHT_UP_MAX: Duration = Duration::from_secs(5);
+
+pub enum Node {
+    Embedded(Box<Engine>),
+    Cluster(Box<ClusterNode>),
+}
+
+impl Node {
+    /// The embedded one replays its log afterwards: `Engine::caught_up` waits for that.
+    pub async fn open(config: &Config) -> Result<Node> {
+        if config.is_embedded() {
+            Ok(Node::Embedded(Box::new(Engine::open(&config.server.data, EngineOptions::configured(config)?)?)))
+        } else {
+            Ok(Node::Cluster(Box::new(ClusterNode::open(config).await?)))
+        }
+    }
+
+    pub fn app(&self) -> &App {
+        match self {
+            Node::Embedded(engine) => &engine.app,
+            Node::Cluster(node) => &node.app,
+        }
+    }
+
+    /// What stands in the way of full service, in sentences for the operator.
+    pub fn troubles(&self) -> Vec<String> {
+        match self {
+            Node::Embedded(engine) => engine.troubles(),
+            Node::Cluster(node) => node.troubles(),
+        }
+    }
+
+    /// Numbers for dashboards, each with what it says.
+    pub fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        match self {
+            Node::Embedded(engine) => engine.gauges(),
+            Node::Cluster(node) => node.gauges(),
+        }
+    }
+
+    /// Leaves everything in good order.
+    pub async fn stop(&self) -> Result<()> {
+        match self {
+            Node::Embedded(engine) => {
+                // What is in the log already needs no replay at the next start; but nobody waits for a store that is in trouble.
+                let _ = tokio::time::timeout(CAUGHT_UP_MAX, engine.caught_up(|_, _| {})).await;
+                let folder = Arc::clone(&engine.folder);
+                Ok(tokio::task::spawn_blocking(move || folder.flush()).await??)
+            }
+            Node::Cluster(node) => {
+                node.leave().await;
+                Ok(())
+            }
+        }
+    }
+}
