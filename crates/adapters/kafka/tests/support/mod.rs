@@ -1,5 +1,6 @@
 //! Topics of the Kafka that the tests were given, and events to put there.
 #![allow(dead_code, reason = "each test uses some of it")]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use std::time::Duration;
 
