@@ -42,7 +42,9 @@ struct Serving<'a>(&'a InProgress, AnswerKey);
 
 impl InProgress {
     fn begin(&self, key: AnswerKey) -> Option<Serving<'_>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key).then_some(Serving(self, key))
+        let is_first = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        // Not made in vain: whatever is dropped takes the key out.
+        is_first.then(|| Serving(self, key))
     }
 }
 
@@ -124,4 +126,19 @@ fn again(answer: &Bytes, fingerprint: [u8; FINGERPRINT_BYTES]) -> Result<Respons
     }
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_served_once_at_a_time() {
+        let (in_progress, key) = (InProgress::default(), AnswerKey([7; 16]));
+        let first = in_progress.begin(key);
+        assert!(first.is_some());
+        assert!(in_progress.begin(key).is_none() && in_progress.begin(key).is_none(), "refusing one does not end the first");
+        drop(first);
+        assert!(in_progress.begin(key).is_some());
+    }
 }

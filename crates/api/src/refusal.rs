@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use dunlin_app::{AppError, StoreError};
-use dunlin_model::Rejection;
+use dunlin_model::{Rejection, limits};
 use dunlin_protocol::{Code, Problem};
 use tracing::error;
 
@@ -76,6 +76,10 @@ impl From<AppError> for Refusal {
                     "does not fit the sender: {kind} is for {}",
                     if kind == "system" { "messages without one, and those have no other" } else { "robots" }
                 ),
+            ),
+            AppError::TooManyReactions => refuse(
+                Code::TooManyReactions,
+                format!("at most {} emojis a user and message, also those taken back", limits::REACTIONS_PER_USER_MAX),
             ),
             AppError::Rejected(rejection) => rejected(rejection),
             AppError::Parked => refuse(Code::ConversationParked, "an event of this conversation could not be read by this version"),

@@ -18,6 +18,8 @@ pub enum AppError {
     BlocksSelf,
     #[error("the type {0} is reserved")]
     ReservedType(&'static str),
+    #[error("there are too many reactions of this user to this message")]
+    TooManyReactions,
     #[error(transparent)]
     Rejected(Rejection),
     /// Nothing was done: an event of this conversation could not be read, and whatever follows it waits for the operator.

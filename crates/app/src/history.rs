@@ -1,9 +1,13 @@
 //! A conversation's messages, by page.
 
-use dunlin_model::{ConversationId, Emoji, Head, InboxRow, MessageRow, Millis, N, Seq, UserId};
+use dunlin_model::{ConversationId, Emoji, Head, InboxRow, MessageRow, Millis, N, Seq, UserId, limits};
 use dunlin_ports::{Order, SeqRange};
 
 use crate::{App, AppError, MemberView, PAGE_MAX, cursor};
+
+/// More than a page of messages has of a pair's reactions.
+pub(crate) const REACTIONS_MAX: usize = 10_000;
+const _: () = assert!(PAGE_MAX * 2 * limits::REACTIONS_PER_USER_MAX < REACTIONS_MAX);
 
 /// Which messages. All pages are newest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -265,13 +269,15 @@ impl Reader<'_> {
     }
 
     async fn views(&self, rows: Vec<MessageRow>) -> Result<Vec<MessageView>, AppError> {
-        const REACTIONS_MAX: usize = 10_000;
         let Some(range) = span(&rows) else { return Ok(Vec::new()) };
         let reactions = self.app.store.reactions(self.conversation, range, REACTIONS_MAX).await?;
         let members = self.app.members(self.caller, self.conversation).await?;
         let view = |message: MessageRow| {
             let mut shown: Vec<ReactionView> = Vec::new();
-            for row in reactions.iter().filter(|row| row.target == message.seq && row.on.value && !message.is_deleted()) {
+            // They come in the order of their messages.
+            let own = &reactions[reactions.partition_point(|row| row.target < message.seq)..];
+            let own = own.iter().take_while(|row| row.target == message.seq);
+            for row in own.filter(|row| row.on.value && !message.is_deleted()) {
                 match shown.iter_mut().find(|view| view.emoji == row.emoji) {
                     Some(view) => view.users.push(row.user.clone()),
                     None => shown.push(ReactionView { emoji: row.emoji.clone(), users: vec![row.user.clone()] }),

@@ -8,7 +8,6 @@ use crate::{App, AppError, ConversationView, PAGE_MAX, cursor};
 
 /// How many rows are read at a time.
 const STRETCH: usize = 1_000;
-const CURSOR: &str = "inbox";
 
 #[derive(Clone, Debug, Default)]
 pub struct InboxQuery {
@@ -16,6 +15,18 @@ pub struct InboxQuery {
     pub cursor: Option<String>,
     /// Only these; both displayed and archived if none.
     pub shown: Option<Shown>,
+}
+
+impl InboxQuery {
+    /// Whose cursors these are.
+    fn name(&self) -> &'static str {
+        match self.shown {
+            None => "inbox",
+            Some(Shown::Displayed) => "inbox displayed",
+            Some(Shown::Archived) => "inbox archived",
+            Some(Shown::Deleted) => "inbox deleted",
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +43,7 @@ impl App {
         let limit = query.limit.clamp(1, PAGE_MAX);
         let after: Option<Place> = match &query.cursor {
             None => None,
-            Some(text) => Some(cursor::read(CURSOR, text).map(|(at, id)| (Reverse(at), id))?),
+            Some(text) => Some(cursor::read(query.name(), text).map(|(at, id)| (Reverse(at), id))?),
         };
         let mut rows = self.inbox_rows(caller).await?;
         rows.retain(|(place, row, tip)| {
@@ -45,7 +56,7 @@ impl App {
             rows.truncate(limit);
         }
         rows.sort_unstable_by_key(|row| row.0);
-        let next = rows.last().filter(|_| more).map(|((Reverse(at), id), ..)| cursor::write(CURSOR, &(at, id)));
+        let next = rows.last().filter(|_| more).map(|((Reverse(at), id), ..)| cursor::write(query.name(), &(at, id)));
         let standings = self.standings(caller).await?;
         let mut conversations = Vec::with_capacity(rows.len());
         let lasts = self.last_messages(rows.iter().map(|(_, row, tip)| (row.conversation, tip))).await?;

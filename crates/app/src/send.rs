@@ -4,6 +4,7 @@ use dunlin_model::{
     Accepted, Body, ClientId, Content, ContentHash, ConversationId, DedupKey, DedupRow, Message, MessageType, Metadata, Opening, Outcome,
     Pair, Rejection, Seq, UserId,
 };
+use dunlin_ports::Wanted;
 use tracing::debug;
 
 use crate::{App, AppError, SendToken, Sent, Submitted};
@@ -37,6 +38,11 @@ impl App {
         if let Some(first) = self.first_try(&key).await {
             return repeated(&key, first, hash);
         }
+        if let Err(error) = self.check_reply(sender.as_ref(), &message).await {
+            // Whoever tries again may meanwhile have deleted what they replied to.
+            let first = self.sent_before(&key).await?.ok_or(error)?;
+            return repeated(&key, first, hash);
+        }
         let submitted = self.submit(sender, key.conversation, Body::Message(message)).await?;
         let sent = self.outcome(submitted).await;
         if let Some(Outcome::Accepted(Accepted { seq, n, created_at })) = sent.outcome {
@@ -52,6 +58,7 @@ impl App {
     pub async fn send_soon(&self, request: SendMessage) -> Result<Submitted, AppError> {
         let sender = request.sender.clone();
         let message = self.compose(request).await?;
+        self.check_reply(sender.as_ref(), &message).await?;
         self.submit(sender, message.conversation, Body::Message(message)).await
     }
 
@@ -62,12 +69,25 @@ impl App {
             Destination::User(to) => self.address(sender.as_ref(), to).await?,
             Destination::Conversation(conversation) => (self.existing(sender.as_ref(), conversation).await?, None),
         };
-        if let (Some(sender), Some(target)) = (&sender, reply_to)
-            && !self.robots.contains(sender)
-        {
-            self.visible_message(sender, conversation, target).await?;
-        }
         Ok(Message { conversation, opening, client_id, message_type, content, reply_to, metadata })
+    }
+
+    /// Nobody replies to what they can't see.
+    async fn check_reply(&self, sender: Option<&UserId>, message: &Message) -> Result<(), AppError> {
+        match (sender, message.reply_to) {
+            (Some(sender), Some(target)) if !self.robots.contains(sender) => {
+                self.visible_message(sender, message.conversation, target).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What was accepted under a client id that still counts.
+    async fn sent_before(&self, key: &DedupKey) -> Result<Option<DedupRow>, AppError> {
+        let wanted = Wanted { dedup: vec![(key.clone(), Seq::MAX)], ..Wanted::default() };
+        let first = self.store.known(&wanted).await?.dedup.pop().flatten();
+        let counts_from = self.clock.now().minus(self.dedup_window_ms);
+        Ok(first.filter(|row| row.created_at >= counts_from))
     }
 
     /// The quick way to recognise a retry. Forgetting is harmless: the projector decides.

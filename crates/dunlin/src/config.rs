@@ -170,7 +170,8 @@ impl Config {
             let (section, key) = key.split_once('.').ok_or_else(|| anyhow!("{key} has no section"))?;
             set(&mut table, section, key, value)?;
         }
-        let config: Config = table.clone().try_into().map_err(|error: toml::de::Error| anyhow!("{}", error.message()))?;
+        let config: Config = serde_path_to_error::deserialize(Value::Table(table.clone()))
+            .map_err(|error| anyhow!("{}: {}", error.path(), error.inner().message()))?;
         config.check()?;
         Ok((config, table))
     }
@@ -185,6 +186,8 @@ impl Config {
         }
         ensure!(!auth.audience.is_empty(), "auth.audience must not be empty");
         ensure!(auth.hs256 || !auth.jwks.is_empty(), "auth.hs256 is off and auth.jwks is empty: no user could ever call");
+        let scheme = auth.jwks.split_once("://").map(|(scheme, _)| scheme);
+        ensure!(scheme.is_none_or(|scheme| ["http", "https"].contains(&scheme)), "auth.jwks must be a path or an http(s) URL");
         ensure!((1..=7 * 24 * 60 * 60).contains(&auth.jwks_refresh_s), "auth.jwks_refresh_s must be 1 to 604800");
         ensure!((1..=24 * 365).contains(&messages.dedup_window_h), "messages.dedup_window_h must be 1 to 8760");
         ensure!(log.retention_days <= 36_500, "log.retention_days must be 0 to 36500");
@@ -365,7 +368,8 @@ mod tests {
         assert!(refusal("[limits]\nuser_per_s = -1", &[]).contains("-1"));
         assert!(refusal("[log]\nretention_days = 9999999999999", &[]).contains("log.retention_days must be 0 to 36500"));
         assert!(refusal("", &[("DUNLIN_AUTH_HS256", "yes")]).contains("auth.hs256 must be true or false"));
-        assert!(refusal("[server]\nlisten = \"nowhere\"", &[]).contains("socket address"));
+        assert!(refusal("[server]\nlisten = \"nowhere\"", &[]).contains("server.listen: invalid socket address"));
+        assert!(refusal("[auth]\njwks = \"ftp://x/y\"", &[]).contains("auth.jwks must be"));
         assert!(refusal("[auth]\nhs256 = false", &[]).contains("no user could ever call"));
         assert!(refusal("[messages]\nrobots = [\"a b\"]", &[]).contains("messages.robots"));
         assert!(refusal("[server]\ncors_origins = [\"example.org\"]", &[]).contains("no origin"));

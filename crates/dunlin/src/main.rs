@@ -11,7 +11,10 @@ use clap::Parser;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("DUNLIN_LOG").unwrap_or_else(|_| "info,lsm_tree=warn".into()))
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("DUNLIN_LOG")
+                .unwrap_or_else(|_| "info,lsm_tree=warn,scylla=error,librdkafka=warn".into()),
+        )
         .with_writer(std::io::stderr)
         .init();
     match cli.run() {

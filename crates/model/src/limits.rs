@@ -25,3 +25,5 @@ pub const DELETED_IN_HEAD_MAX: usize = 256;
 
 /// What the feed keeps; a cursor older than this is told to start over.
 pub const FEED_DAYS: u64 = 400;
+/// How many emojis one user may put on one message, also those taken back.
+pub const REACTIONS_PER_USER_MAX: usize = 16;

@@ -87,6 +87,7 @@ codes! {
     MessageDeleted, 409, "message_deleted", "The message was deleted", false;
     IdempotencyKeyReused, 409, "idempotency_key_reused", "The idempotency key was used for another request", false;
     IdempotencyKeyInUse, 409, "idempotency_key_in_use", "A request with this idempotency key is being served", true;
+    TooManyReactions, 409, "too_many_reactions", "A user may put only so many emojis on one message", false;
     TokensNotMinted, 409, "tokens_not_minted", "This server has no secret to sign tokens with", false;
     BodyTooLarge, 413, "body_too_large", "The body is too large", false;
     UnsupportedMediaType, 415, "unsupported_media_type", "The body must be application/json", false;

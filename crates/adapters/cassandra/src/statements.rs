@@ -25,8 +25,8 @@ macro_rules! statements {
         }
 
         impl Statements {
-            pub async fn prepare(session: &Session) -> Result<Statements, ConnectError> {
-                Ok(Statements { $($name: prepare(session, $text).await?,)* })
+            pub async fn prepare(session: &Session, keyspace: &str) -> Result<Statements, ConnectError> {
+                Ok(Statements { $($name: prepare(session, &in_keyspace($text, keyspace)).await?,)* })
             }
         }
 
@@ -100,6 +100,13 @@ statements! {
     checkpoints: "SELECT part, log_time FROM checkpoints WHERE shard = ?";
 }
 
+/// With the table's whole name: a statement that depends on what keyspace is in use may be prepared for another.
+fn in_keyspace(text: &str, keyspace: &str) -> String {
+    let before_table =
+        if text.starts_with("SELECT") { " FROM " } else { ["UPDATE ", "INSERT INTO "][usize::from(text.starts_with("INSERT"))] };
+    text.replacen(before_table, &format!("{before_table}{keyspace}."), 1)
+}
+
 async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement, ConnectError> {
     let mut statement = session.prepare(text).await.map_err(|error| ConnectError::Statement(format!("{text}: {error}")))?;
     // Every write may be made again: so the driver may, on another node.
@@ -110,6 +117,14 @@ async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement, Con
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_table_is_named_with_its_keyspace() {
+        for text in TEXTS {
+            let text = in_keyspace(text, "k");
+            assert_eq!(text.matches(" k.").count(), 1, "{text}");
+        }
+    }
 
     #[test]
     fn every_write_names_its_time() {

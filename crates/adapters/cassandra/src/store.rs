@@ -36,8 +36,7 @@ impl Messages {
     async fn connected(options: Options) -> Result<Messages, ConnectError> {
         let session = connect(&options).await?;
         schema::check(&session, &options).await?;
-        session.use_keyspace(&options.keyspace, true).await.map_err(|error| ConnectError::Statement(error.to_string()))?;
-        let statements = Statements::prepare(&session).await?;
+        let statements = Statements::prepare(&session, &options.keyspace).await?;
         Ok(Messages { session, statements, feed_months: FeedMonths::default(), options })
     }
 

@@ -10,7 +10,7 @@ pub enum OpenError {
     Refused(String),
     #[error("Kafka at {brokers} does not answer: {why}")]
     Away { brokers: String, why: String },
-    #[error("topic `{0}` does not exist")]
+    #[error("topic `{0}` does not exist: run `dunlin schema apply`")]
     NoTopic(String),
     #[error("topic `{topic}` can't be the log: {}", .problems.join("; "))]
     Unfit { topic: String, problems: Vec<String> },

@@ -107,6 +107,9 @@ impl Verifier {
             return Ok(claims);
         }
         let header = decode_header(token).map_err(|_| invalid())?;
+        if header.crit.is_some() {
+            return Err(refuse(Code::InvalidToken, "the token's header has crit, and nothing critical is understood here"));
+        }
         let payload = match (header.alg, &self.secret, &self.jwks) {
             (Algorithm::HS256, Some((key, _)), _) => self.decoded(token, key, Algorithm::HS256)?,
             (alg, _, Some(jwks)) => {

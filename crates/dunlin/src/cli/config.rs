@@ -1,7 +1,8 @@
 //! `dunlin config`
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
+use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 
 use super::Configured;
@@ -32,7 +33,12 @@ impl Config {
                 }
             }
             Config::Check(choice) => {
-                choice.configured.load(Vec::new())?;
+                let (config, _) = choice.configured.load(Vec::new())?;
+                if config.auth.hs256 && !config.auth.secret_file.as_os_str().is_empty() {
+                    dunlin::secrets::read_secret(&config.auth.secret_file).context("auth.secret_file")?;
+                }
+                let (jwks, is_url) = (&config.auth.jwks, config.auth.jwks.contains("://"));
+                ensure!(jwks.is_empty() || is_url || Path::new(jwks).is_file(), "auth.jwks: there is no file {jwks}");
                 println!("the configuration is right");
             }
         }

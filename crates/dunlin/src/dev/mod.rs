@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use dunlin_app::{App, Destination, InboxQuery, SendMessage};
+use dunlin_app::{App, AppError, Destination, InboxQuery, SendMessage, SendToken};
 use dunlin_model::{
     ClientId, Content, ConversationId, Emoji, Field, MessageType, Name, Outcome, Pair, Seq, UserChange, UserId, VisibilityChange,
 };
@@ -96,14 +96,18 @@ async fn talk(app: &App, number: usize, conversation: &Conversation) -> Result<u
         let sender = user(&message.from)?;
         let request = SendMessage {
             to: Destination::User(pair.other(&sender).clone()),
-            sender: Some(sender),
+            sender: Some(sender.clone()),
             client_id: ClientId::parse(&format!("demo-{number}-{index}"))?,
             message_type: MessageType::text(),
             content: Content::text(&message.text)?,
             reply_to: message.reply_to.map(|number| at(&seqs, number)).transpose()?,
             metadata: None,
         };
-        let outcome = app.send(request).await?.outcome;
+        let sent = app.send(request).await?;
+        let outcome = match sent.outcome {
+            None => settled(app, &sender, sent.token).await?,
+            outcome => outcome,
+        };
         let Some(Outcome::Accepted(accepted) | Outcome::Duplicate(accepted)) = outcome else {
             anyhow::bail!("message {} came to {outcome:?}", index + 1);
         };
@@ -129,6 +133,19 @@ async fn talk(app: &App, number: usize, conversation: &Conversation) -> Result<u
         app.set_visibility(&user(who)?, id, VisibilityChange::Archive).await?;
     }
     Ok(seqs.len())
+}
+
+/// What became of a send that was not settled at once: a node that has just joined has no share of the log yet.
+async fn settled(app: &App, sender: &UserId, token: SendToken) -> Result<Option<Outcome>> {
+    const TRIES: usize = 15;
+    for _ in 0..TRIES {
+        match app.at_least(token).await {
+            Ok(()) => return Ok(app.send_status(Some(sender), token).await?),
+            Err(AppError::NotYet) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
 }
 
 fn user(id: &str) -> Result<UserId> {

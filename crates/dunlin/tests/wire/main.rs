@@ -8,6 +8,7 @@ mod documents;
 mod matrix;
 mod messaging;
 mod people;
+mod profile;
 mod reading;
 mod repeating;
 mod server;

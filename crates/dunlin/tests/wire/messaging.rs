@@ -210,3 +210,20 @@ async fn users_are_made_by_the_host_or_by_their_first_token() {
     assert_eq!(cleo.me().await.unwrap().id, "cleo");
     ann.client.send("cleo", "2", "welcome").await.unwrap();
 }
+
+#[tokio::test]
+async fn a_user_has_room_for_so_many_emojis_on_a_message() {
+    let server = Server::start();
+    let (ann, bea) = server.two().await;
+    let sent = ann.sends(&bea, "look").await;
+    let (conversation, seq) = (sent.conversation, sent.seq.unwrap());
+    for number in 0..16 {
+        bea.done(bea.client.react(&conversation, seq, &format!("e{number}")).await).await;
+    }
+    assert_eq!(code(bea.client.react(&conversation, seq, "e16").await), "too_many_reactions");
+    bea.done(bea.client.unreact(&conversation, seq, "e3").await).await;
+    bea.done(bea.client.react(&conversation, seq, "e3").await).await;
+    ann.done(ann.client.react(&conversation, seq, "e16").await).await;
+    let reactions = bea.client.message(&conversation, seq).await.unwrap().reactions;
+    assert_eq!(reactions.len(), 17, "the other has room of their own");
+}

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use crate::server::Server;
+use dunlin_client::protocol::SendBody;
+
+use crate::{people::code, server::Server};
 
 /// Status, headers and body of a call with curl.
 pub fn curl(server: &Server, path: &str, arguments: &[&str]) -> (u16, String, String) {
@@ -42,6 +44,39 @@ async fn a_request_with_the_same_idempotency_key_gets_the_first_answer_again() {
     assert_eq!(status, 200);
     assert_ne!(other, first);
     assert_eq!(mark(1, &"x".repeat(300)).0, 422);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_with_one_idempotency_key_at_once_are_one_and_the_server_goes_on() {
+    let server = Server::start();
+    server.two().await;
+    let token = String::from_utf8(server.run(&["token", "ann"]).stdout).unwrap();
+    let authorization = format!("Authorization: Bearer {}", token.trim());
+    let body = r#"{"to": "bea", "client_id": "1", "text": "hello"}"#;
+    let arguments = ["-H", &authorization, "-H", "Idempotency-Key: k", "-H", "Content-Type: application/json", "-d", body];
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..8).map(|_| scope.spawn(|| curl(&server, "/v1/messages", &arguments))).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    for (status, _, body) in &answers {
+        assert!(matches!(status, 200..=202) || *status == 409 && body.contains("idempotency_key_in_use"), "{status} {body}");
+    }
+    assert_eq!(curl(&server, "/healthz", &[]).0, 200);
+}
+
+#[tokio::test]
+async fn a_reply_that_is_sent_again_is_the_same_though_what_it_replied_to_is_gone() {
+    let server = Server::start();
+    let (ann, bea) = server.two().await;
+    let first = ann.sends(&bea, "where?").await;
+    let (conversation, target) = (first.conversation, first.seq.unwrap());
+    let reply = SendBody { client_id: "r".into(), text: Some("here".into()), reply_to: Some(target), ..SendBody::default() };
+    let sent = bea.settled(bea.client.send_to_conversation(&conversation, &reply).await.unwrap()).await;
+    bea.done(bea.client.delete_for_me(&conversation, target).await).await;
+    let again = bea.settled(bea.client.send_to_conversation(&conversation, &reply).await.unwrap()).await;
+    assert_eq!(again.seq, sent.seq);
+    let another = SendBody { client_id: "r2".into(), ..reply };
+    assert_eq!(code(bea.client.send_to_conversation(&conversation, &another).await), "message_not_found");
 }
 
 #[tokio::test]

@@ -9,9 +9,12 @@ use std::{
 use dunlin_client::Client;
 use tempfile::TempDir;
 
+use crate::profile::Place;
+
 pub struct Server {
     process: Child,
     dir: TempDir,
+    _place: Option<Place>,
     pub url: String,
     /// The key that the first start made.
     pub key: String,
@@ -26,6 +29,8 @@ impl Server {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(dir.path().join("data")).args(arguments);
+        let place = Place::make();
+        command.envs(place.iter().flat_map(|place| place.environment.iter().cloned()));
         command.envs(environment.iter().copied()).env("DUNLIN_LOG", "warn");
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let (mut url, mut key) = (None, None);
@@ -39,7 +44,13 @@ impl Server {
                 break;
             }
         }
-        Server { process, dir, url: url.expect("the server says where it is"), key: key.expect("the first start makes a key") }
+        Server {
+            process,
+            dir,
+            _place: place,
+            url: url.expect("the server says where it is"),
+            key: key.expect("the first start makes a key"),
+        }
     }
 
     pub fn data(&self) -> PathBuf {
