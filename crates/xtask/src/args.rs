@@ -4,7 +4,7 @@
 
 use crate::{
     engines::request::{self, Request},
-    test::Part,
+    test::{Part, Scope},
 };
 
 pub const HELP: &str = "\
@@ -13,9 +13,11 @@ The project's own commands.
 Usage: cargo xtask <command>
 
 Commands:
-  test [--only PART] [-- ARGS]
-          The whole check, as a change must pass it: fmt, clippy, tidy, test, in this order; stops at the first failure.
-            --only PART   run one part: fmt, clippy, tidy or test
+  test [--embedded] [--only PART] [-- ARGS]
+          The whole check, as a change must pass it: fmt, clippy, tidy, test, cluster, in this order; stops at the first
+          failure. The part cluster tests on Kafka, Cassandra and Redis, and starts (and installs) them like `engines up`.
+            --embedded    all but the part cluster
+            --only PART   run one part: fmt, clippy, tidy, test or cluster
             -- ARGS       hand ARGS to `cargo test`; with -p in them, only those packages are tested
   crash [--rounds N]
           Kills a server process under load, N times (500 unless told), and checks after each restart that nothing
@@ -67,6 +69,7 @@ const EXAMPLES: u32 = 50;
 pub struct TestRequest {
     /// `None` runs every part.
     pub only: Option<Part>,
+    pub scope: Scope,
     pub cargo_test_args: Vec<String>,
 }
 
@@ -108,6 +111,7 @@ fn parse_test(mut args: impl Iterator<Item = String>) -> Result<Command, String>
                     return Err(format!("what follows `--` goes to `cargo test`, which `--only {}` does not run", part.name()));
                 }
             }
+            "--embedded" => request.scope = Scope::Embedded,
             "--only" => {
                 let name = args.next().ok_or_else(|| format!("`--only` wants a part: {}", part_names()))?;
                 request.only = Some(parse_part(&name)?);
@@ -157,7 +161,8 @@ mod tests {
     }
 
     fn test_request(only: Option<Part>, cargo_test_args: &[&str]) -> Result<Command, String> {
-        Ok(Command::Test(TestRequest { only, cargo_test_args: cargo_test_args.iter().map(|&arg| arg.to_owned()).collect() }))
+        let cargo_test_args = cargo_test_args.iter().map(|&arg| arg.to_owned()).collect();
+        Ok(Command::Test(TestRequest { only, cargo_test_args, ..TestRequest::default() }))
     }
 
     #[test]
@@ -165,6 +170,8 @@ mod tests {
         assert_eq!(parse_line("test"), test_request(None, &[]));
         assert_eq!(parse_line("test --only clippy"), test_request(Some(Part::Clippy), &[]));
         assert_eq!(parse_line("test --only=fmt"), test_request(Some(Part::Fmt), &[]));
+        let embedded = TestRequest { scope: Scope::Embedded, ..TestRequest::default() };
+        assert_eq!(parse_line("test --embedded"), Ok(Command::Test(embedded)));
     }
 
     #[test]
@@ -212,7 +219,7 @@ mod tests {
         assert!(parse_line("tset").unwrap_err().contains("`tset`"));
         assert!(parse_line("tidy all").unwrap_err().contains("`all`"));
         assert!(parse_line("test model").unwrap_err().contains("`model`"));
-        assert!(parse_line("test --only lint").unwrap_err().contains("fmt, clippy, tidy, test"));
-        assert!(parse_line("test --only").unwrap_err().contains("fmt, clippy, tidy, test"));
+        assert!(parse_line("test --only lint").unwrap_err().contains("fmt, clippy, tidy, test, cluster"));
+        assert!(parse_line("test --only").unwrap_err().contains("fmt, clippy, tidy, test, cluster"));
     }
 }

@@ -12,15 +12,17 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     args::TestRequest,
+    engines,
     needs::{self, Need},
     tidy,
     workspace::cargo,
 };
 
 pub fn run(root: &Path, request: &TestRequest) -> Result<()> {
-    let parts = match request.only {
-        Some(part) => vec![part],
-        None => Part::ALL.to_vec(),
+    let parts = match (request.only, request.scope) {
+        (Some(part), _) => vec![part],
+        (None, Scope::Everything) => Part::ALL.to_vec(),
+        (None, Scope::Embedded) => Part::ALL.into_iter().filter(|part| *part != Part::Cluster).collect(),
     };
     needs::check(root, &needs_of(&parts))?;
 
@@ -53,11 +55,21 @@ pub enum Part {
     Clippy,
     Tidy,
     Test,
+    /// On engines that are started for it, unless some run already.
+    Cluster,
+}
+
+/// Which profiles are tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scope {
+    #[default]
+    Everything,
+    Embedded,
 }
 
 impl Part {
     /// In the order in which they run.
-    pub const ALL: [Part; 4] = [Part::Fmt, Part::Clippy, Part::Tidy, Part::Test];
+    pub const ALL: [Part; 5] = [Part::Fmt, Part::Clippy, Part::Tidy, Part::Test, Part::Cluster];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -65,6 +77,7 @@ impl Part {
             Part::Clippy => "clippy",
             Part::Tidy => "tidy",
             Part::Test => "test",
+            Part::Cluster => "cluster",
         }
     }
 
@@ -74,18 +87,41 @@ impl Part {
             Part::Clippy => &[Need::Toolchain, Need::Clippy, Need::CCompiler],
             Part::Tidy => &[Need::Git],
             // The tests run tidy on this workspace, hence git.
-            Part::Test => &[Need::Toolchain, Need::CCompiler, Need::Git, Need::Curl],
+            Part::Test | Part::Cluster => &[Need::Toolchain, Need::CCompiler, Need::Git, Need::Curl],
         }
     }
 
     fn run(self, root: &Path, cargo_test_args: &[String]) -> Result<()> {
         match self {
             Part::Fmt => run_cargo(root, &["fmt", "--all", "--check"]).context("`cargo fmt --all` may repair it"),
-            Part::Clippy => run_cargo(root, &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]),
+            Part::Clippy => {
+                run_cargo(root, &["clippy", "--workspace", "--all-targets", "--locked", "--features", ENGINES, "--", "-D", "warnings"])
+            }
             Part::Tidy => tidy::run(root),
             Part::Test => run_cargo(root, &cargo_test(cargo_test_args)),
+            Part::Cluster => cluster(root),
         }
     }
+}
+
+/// The features that let adapters' tests ask for real engines.
+const ENGINES: &str = "dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-redis/engines";
+
+/// The adapters' promises on real engines, and the wire tests on a server that uses them all.
+fn cluster(root: &Path) -> Result<()> {
+    let engines = engines::ensure(root, engines::request::Options::default())?;
+    let run = |args: &[&str]| {
+        let line = format!("cargo {}", args.join(" "));
+        eprintln!("    {line}");
+        let mut command = Command::new(cargo());
+        command.args(args).envs(engines.env.iter().cloned()).env("DUNLIN_TEST_PROFILE", "cluster").current_dir(root);
+        run_to_success(&line, &mut command)
+    };
+    let adapters = ["test", "--locked", "-p", "dunlin-cassandra", "-p", "dunlin-kafka", "-p", "dunlin-redis", "--features", ENGINES];
+    let tested = run(&adapters).and_then(|()| run(&["test", "--locked", "-p", "dunlin", "--test", "wire"]));
+    // What ran before goes on.
+    let stopped = if engines.started { engines::down(root) } else { Ok(()) };
+    tested.and(stopped)
 }
 
 fn needs_of(parts: &[Part]) -> Vec<Need> {

@@ -1,6 +1,6 @@
 //! The tables, and how an older schema becomes this one. Only forward: a schema that this version does not know is refused.
 
-use std::{collections::BTreeMap, fmt::Display};
+use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
 use scylla::{
     client::session::Session,
@@ -93,6 +93,8 @@ const MIGRATIONS: &[&[&str]] = &[&[
 /// Which version a keyspace has.
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_versions (id int PRIMARY KEY, version int)";
 
+const STATEMENT_MAX: Duration = Duration::from_secs(60);
+
 pub const VERSION: usize = MIGRATIONS.len();
 
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +125,8 @@ pub async fn apply(options: &Options) -> Result<(), ConnectError> {
 }
 
 async fn bring_forward(options: &Options) -> Result<(), ConnectError> {
-    let session = connect(options).await?;
+    // Tables take their time, the more of them are made at once.
+    let session = connect(&Options { request_timeout: STATEMENT_MAX, ..options.clone() }).await?;
     run(&session, &create_keyspace(options)).await?;
     session.use_keyspace(&options.keyspace, true).await.map_err(refused)?;
     run(&session, VERSIONS).await?;

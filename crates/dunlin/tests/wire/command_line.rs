@@ -49,8 +49,8 @@ async fn what_was_acknowledged_is_there_after_a_stop_and_the_key_is_made_once() 
     ann.sends(&bea, "hello").await;
     assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
     assert!(server.wait().success(), "SIGTERM is a clean end");
-    let (ok, said, why) = dunlin(&["check", "--data", server.data().to_str().unwrap()]);
-    assert!(ok, "{said}{why}");
+    let checked = server.run(&["check"]);
+    assert!(checked.status.success(), "{checked:?}");
     let key = server.run(&["key", "list"]);
     assert_eq!(String::from_utf8(key.stdout).unwrap().lines().count(), 2, "a heading and one key");
 }

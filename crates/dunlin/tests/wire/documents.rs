@@ -42,7 +42,7 @@ fn metrics_need_a_key_unless_they_are_open() {
     let token = String::from_utf8(server.run(&["token", "ann"]).stdout).unwrap();
     assert_eq!(curl(&server, "/metrics", &["-H", &format!("Authorization: Bearer {}", token.trim())]).0, 403);
     let (status, _, text) = curl(&server, "/metrics", &["-H", &format!("Authorization: Bearer {}", server.key)]);
-    assert!(status == 200 && text.contains("dunlin_log_events") && text.trim_end().ends_with("# EOF"), "{text}");
+    assert!(status == 200 && text.contains("dunlin_troubles") && text.trim_end().ends_with("# EOF"), "{text}");
     assert!(text.contains("dunlin_http_requests_total{method=\"GET\",route=\"/metrics\",status=\"401\"} 1"), "{text}");
     let open = Server::with(&[], &[("DUNLIN_SERVER_METRICS_OPEN", "true")]);
     assert_eq!(curl(&open, "/metrics", &[]).0, 200);

@@ -14,7 +14,7 @@ use crate::profile::Place;
 pub struct Server {
     process: Child,
     dir: TempDir,
-    _place: Option<Place>,
+    place: Option<Place>,
     pub url: String,
     /// The key that the first start made.
     pub key: String,
@@ -44,13 +44,7 @@ impl Server {
                 break;
             }
         }
-        Server {
-            process,
-            dir,
-            _place: place,
-            url: url.expect("the server says where it is"),
-            key: key.expect("the first start makes a key"),
-        }
+        Server { process, dir, place, url: url.expect("the server says where it is"), key: key.expect("the first start makes a key") }
     }
 
     pub fn data(&self) -> PathBuf {
@@ -70,6 +64,7 @@ impl Server {
     /// Another command on the same folder.
     pub fn run(&self, arguments: &[&str]) -> std::process::Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+        command.envs(self.place.iter().flat_map(|place| place.environment.iter().cloned())).env("DUNLIN_LOG", "warn");
         command.args(arguments).arg("--data").arg(self.data()).output().unwrap()
     }
 
