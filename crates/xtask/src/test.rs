@@ -105,7 +105,7 @@ impl Part {
 }
 
 /// The features that let adapters' tests ask for real engines.
-const ENGINES: &str = "dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-redis/engines";
+const ENGINES: &str = "dunlin/engines,dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-redis/engines";
 
 /// The adapters' promises on real engines, and the wire tests on a server that uses them all.
 fn cluster(root: &Path) -> Result<()> {
@@ -117,8 +117,13 @@ fn cluster(root: &Path) -> Result<()> {
         command.args(args).envs(engines.env.iter().cloned()).env("DUNLIN_TEST_PROFILE", "cluster").current_dir(root);
         run_to_success(&line, &mut command)
     };
-    let adapters = ["test", "--locked", "-p", "dunlin-cassandra", "-p", "dunlin-kafka", "-p", "dunlin-redis", "--features", ENGINES];
-    let tested = run(&adapters).and_then(|()| run(&["test", "--locked", "-p", "dunlin", "--test", "wire"]));
+    // The workspace, not some packages: those would want their dependencies with fewer features, and build them all again.
+    let of_workspace = ["test", "--workspace", "--locked", "--features", ENGINES];
+    let tested = run(&[
+        &of_workspace[..],
+        &["--test", "contract", "--test", "beyond", "--test", "cluster", "--test", "wire", "--test", "several_nodes"],
+    ]
+    .concat());
     // What ran before goes on.
     let stopped = if engines.started { engines::down(root) } else { Ok(()) };
     tested.and(stopped)

@@ -1,0 +1,164 @@
+//! Three servers on the same engines, under load, while one of them is killed, and one stops for so long that others take over from it and
+//! then comes back as if nothing had been: everything that was acknowledged is there once, in order, and counted right.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+#[path = "wire/profile.rs"]
+mod profile;
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use dunlin_client::{
+    Client,
+    protocol::{Outcome, TokenBody},
+};
+use profile::Place;
+
+/// Longer than a member of the group may be silent.
+const LONGER_THAN_A_SESSION: Duration = Duration::from_secs(14);
+const PAIRS: usize = 8;
+
+struct Node {
+    process: Child,
+    url: String,
+    key: Option<String>,
+}
+
+impl Node {
+    fn start(place: &Place, data: &Path) -> Node {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).envs(place.environment.iter().cloned());
+        command.env("DUNLIN_LOG", "error").env("DUNLIN_LIMITS_USER_PER_S", "0");
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let (mut url, mut key) = (None, None);
+        for line in BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap) {
+            url = url.or(line.split_once(" on http://").map(|(_, address)| format!("http://{address}")));
+            key = key.or(line.trim().starts_with("dk_").then(|| line.trim().to_owned()));
+            if line.contains("/v1/conversations") {
+                break;
+            }
+        }
+        Node { process, url: url.unwrap(), key }
+    }
+
+    fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Sends numbers until told to stop, to whichever node answers; gives back how many were acknowledged, and the longest wait for one.
+async fn send_numbers(clients: Vec<Client>, to: String, stop: Arc<AtomicBool>) -> (u64, Duration) {
+    let (mut number, mut longest, mut turn) = (0, Duration::ZERO, 0);
+    while !stop.load(Ordering::Relaxed) {
+        let (begun, text) = (Instant::now(), number.to_string());
+        loop {
+            let answer = tokio::time::timeout(Duration::from_secs(3), clients[turn % clients.len()].send(&to, &text, &text)).await;
+            match answer {
+                Ok(Ok(sent)) if sent.outcome != Outcome::Rejected => break,
+                Ok(Ok(sent)) => panic!("{text} was rejected: {sent:?}"),
+                // A node that is gone, stopped or busy: the next one, with the same client id.
+                Ok(Err(_)) | Err(_) => turn += 1,
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        longest = longest.max(begun.elapsed());
+        number += 1;
+    }
+    (number, longest)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_die_and_nodes_that_return_lose_and_double_nothing() {
+    let place = Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut nodes: Vec<_> = (0..3).map(|_| Node::start(&place, &data)).collect();
+    let host = Client::new(nodes[0].url.parse().unwrap(), nodes[0].key.as_ref().unwrap());
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut sending = Vec::new();
+    for pair in 0..PAIRS {
+        let (from, to) = (format!("from{pair}"), format!("to{pair}"));
+        host.put_user(&to, &Default::default()).await.unwrap();
+        let token = host.mint_token(&from, &TokenBody::default()).await.unwrap().token;
+        let clients = nodes.iter().map(|node| Client::new(node.url.parse().unwrap(), &token)).collect();
+        sending.push(tokio::spawn(send_numbers(clients, to, Arc::clone(&stop))));
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    // A zombie: it stops in the middle of things, others take over, it goes on with what it had in its hands.
+    nodes[1].signal("-STOP");
+    tokio::time::sleep(LONGER_THAN_A_SESSION).await;
+    nodes[1].signal("-CONT");
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    nodes[2].signal("-KILL");
+    tokio::time::sleep(LONGER_THAN_A_SESSION).await;
+    stop.store(true, Ordering::Relaxed);
+    let mut sent = Vec::new();
+    for task in sending {
+        sent.push(task.await.unwrap());
+    }
+    let total: u64 = sent.iter().map(|(count, _)| count).sum();
+    let longest = sent.iter().map(|(_, longest)| *longest).max().unwrap();
+    println!("{total} sends were acknowledged; the longest took {longest:.1?}");
+
+    for (pair, (count, _)) in sent.iter().enumerate() {
+        let token = host.mint_token(&format!("to{pair}"), &TokenBody::default()).await.unwrap().token;
+        let reader = Client::new(nodes[0].url.parse().unwrap(), &token);
+        let expected: Vec<_> = (0..*count).map(|number| Some(number.to_string())).collect();
+        let seen = seen_by(&reader, *count).await;
+        assert_eq!(seen, expected, "every acknowledged message once, in order");
+        let unread = reader.unread().await.unwrap();
+        assert_eq!((unread.messages, unread.conversations), (*count, 1));
+    }
+    nodes.truncate(1);
+    nodes[0].signal("-TERM");
+    assert!(nodes[0].process.wait().unwrap().success(), "a node leaves in good order");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+    let checked = check.arg("check").arg("--data").arg(&data).envs(place.environment.iter().cloned()).output().unwrap();
+    println!("{}", String::from_utf8_lossy(&checked.stdout));
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+/// The texts of the one conversation, oldest first, once there are so many; or after a while as they are.
+async fn seen_by(reader: &Client, count: u64) -> Vec<Option<String>> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let inbox = reader.inbox().get().await.unwrap().data;
+        let mut texts = Vec::new();
+        if let Some(conversation) = inbox.first() {
+            let mut cursor: Option<String> = None;
+            loop {
+                let query = reader.history(&conversation.id).limit(200);
+                let page = match &cursor {
+                    None => query.get().await.unwrap(),
+                    Some(cursor) => query.cursor(cursor).get().await.unwrap(),
+                };
+                texts.extend(page.data.into_iter().map(|message| message.text));
+                cursor = page.next;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+        }
+        if texts.len() as u64 >= count || Instant::now() > until {
+            texts.reverse();
+            return texts;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
