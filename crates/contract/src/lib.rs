@@ -23,6 +23,13 @@ mod session_bus;
 
 pub use model_store::{ModelStore, State, StoredMessage};
 
+#[doc(hidden)]
+pub use tokio;
+
+/// A guard against hanging, nothing more.
+#[doc(hidden)]
+pub const HUNG: std::time::Duration = std::time::Duration::from_secs(180);
+
 /// Makes each port's macro and opens its cases to it, from one list.
 ///
 /// The `$` in front is what the macros that it makes write for themselves: a macro can't spell it otherwise.
@@ -48,7 +55,8 @@ macro_rules! contract {
                             #[tokio::test]
                             async fn $case() {
                                 let made = $dollar make;
-                                $dollar crate::listed::$port::$case(&*made).await;
+                                let case = $dollar crate::listed::$port::$case(&*made);
+                                $dollar crate::tokio::time::timeout($dollar crate::HUNG, case).await.expect("a case comes to an end");
                             }
                         )*
                     }

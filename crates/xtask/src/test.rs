@@ -21,8 +21,9 @@ use crate::{
 pub fn run(root: &Path, request: &TestRequest) -> Result<()> {
     let parts = match (request.only, request.scope) {
         (Some(part), _) => vec![part],
-        (None, Scope::Everything) => Part::ALL.to_vec(),
-        (None, Scope::Embedded) => Part::ALL.into_iter().filter(|part| *part != Part::Cluster).collect(),
+        // Arguments for `cargo test` pick some tests; those of the cluster are not meant.
+        (None, Scope::Everything) if request.cargo_test_args.is_empty() => Part::ALL.to_vec(),
+        (None, _) => Part::ALL.into_iter().filter(|part| *part != Part::Cluster).collect(),
     };
     needs::check(root, &needs_of(&parts))?;
 

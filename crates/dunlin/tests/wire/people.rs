@@ -1,10 +1,10 @@
 //! People who talk: each call waits until what it did can be seen.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dunlin_client::{
     Client, Error,
-    protocol::{Change, Conversation, Message, Outcome, Sent, TokenBody},
+    protocol::{Change, Conversation, Message, Outcome, SendStatus, Sent, TokenBody},
 };
 
 use crate::server::Server;
@@ -44,22 +44,29 @@ impl Person {
         if sent.outcome != Outcome::Pending {
             return sent;
         }
+        let status = self.status(&sent.token).await;
+        Sent { outcome: status.outcome, seq: status.seq, n: status.n, created_at: status.created_at, ..sent }
+    }
+
+    /// What became of it, once that is known.
+    async fn status(&self, token: &str) -> SendStatus {
+        let hung = Instant::now() + Duration::from_secs(120);
         loop {
-            let status = self.client.send_status(&sent.token).await.unwrap();
-            match status.outcome {
-                Outcome::Pending => tokio::time::sleep(Duration::from_millis(10)).await,
-                outcome => return Sent { outcome, seq: status.seq, n: status.n, created_at: status.created_at, ..sent },
+            let status = self.client.send_status(token).await.unwrap();
+            if status.outcome != Outcome::Pending {
+                return status;
             }
+            assert!(Instant::now() < hung, "nobody ever told what became of {token}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
     pub async fn done(&self, change: Result<Change, Error>) -> Change {
         let change = change.unwrap();
-        let mut outcome = change.outcome;
-        while outcome == Outcome::Pending {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            outcome = self.client.send_status(&change.token).await.unwrap().outcome;
-        }
+        let outcome = match change.outcome {
+            Outcome::Pending => self.status(&change.token).await.outcome,
+            outcome => outcome,
+        };
         assert_eq!(outcome, Outcome::Done);
         change
     }

@@ -70,9 +70,9 @@ mod tests {
 
     #[test]
     fn a_scope_of_a_later_version_grants_nothing() {
-        assert_eq!(scopes("act fly users"), Scope::ALL.into());
+        assert_eq!(scopes("act fly users"), [Scope::Act, Scope::Users].into());
         assert_eq!(scopes("fly"), BTreeSet::new());
         assert_eq!(scopes(""), BTreeSet::new());
-        assert_eq!(words(&Scope::ALL.into()), "act users");
+        assert_eq!(words(&Scope::ALL.into()), "act users metrics");
     }
 }
