@@ -7,10 +7,10 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use dunlin::engine::Engine;
-use dunlin_app::{App, Destination, Outcomes, Progress, Projector, Rules};
+use dunlin_app::{App, Destination, Outcomes, Progress, Projector, Rules, Ticks};
 use dunlin_embedded::{Ephemeral, Folder, RandomIds, SessionBus, SystemClock};
 use dunlin_model::{Block, Body, Event, EventId, LogKey, Millis, NodeId, Outcome, Pair, Partition, RULES};
-use dunlin_ports::SessionBus as _;
+use dunlin_ports::{MessageStore as _, SessionBus as _};
 use support::{options, text_to, user};
 use tokio::sync::watch;
 
@@ -87,6 +87,31 @@ async fn a_silent_bus_only_makes_it_slower() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     sweeper.abort();
+}
+
+/// Otherwise feeds would wait for a partition in which nothing happens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_partition_moves_the_horizon_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path(), &options().folder).unwrap();
+    assert_eq!(folder.store.horizon(1).await.unwrap(), Millis::ZERO);
+    let app = node(&folder, NodeId(1));
+    let projector = Projector {
+        log: folder.log.clone(),
+        store: folder.store.clone(),
+        bus: Arc::new(SessionBus::new(NodeId(1))),
+        outcomes: Arc::clone(&app.outcomes),
+        node: NodeId(1),
+        rules: Rules::default(),
+        ticks: Some(Ticks { after: Duration::from_millis(20), ids: app.ids.clone() }),
+    };
+    let (sender, mut progress) = watch::channel(Progress::default());
+    let projecting = tokio::spawn(async move { projector.run(Partition(0), sender).await });
+    let ticked = progress.wait_for(|progress| progress.next.0 >= 2);
+    tokio::time::timeout(Duration::from_secs(30), ticked).await.expect("it ticks").unwrap();
+    assert!(folder.store.horizon(1).await.unwrap() > Millis::ZERO);
+    drop(progress);
+    projecting.await.unwrap().unwrap();
 }
 
 /// An event of a newer version, which this one can't judge.

@@ -273,3 +273,30 @@ impl Patience<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dunlin_model::{Epoch, Position, Seq};
+
+    use super::*;
+
+    /// Brings one record a call, each at the next of these times.
+    struct Times(Vec<u64>);
+
+    #[async_trait::async_trait]
+    impl Tail for Times {
+        async fn next(&mut self, _: usize) -> Result<Vec<Record>, StoreError> {
+            let (offset, time) = (Offset(0), Millis(self.0.remove(0)));
+            let position = Position { partition: Partition(0), seq: Seq::new(Epoch::FIRST_LIVE, offset), offset, time };
+            Ok(vec![Record { position, bytes: Default::default() }])
+        }
+    }
+
+    #[tokio::test]
+    async fn time_goes_on_from_the_checkpoint_though_brokers_clocks_differ() {
+        let mut reading = Reading { tail: Box::new(Times(vec![4, 9, 7, 10])), log_time: Millis(6) };
+        for expected in [6, 9, 9, 10] {
+            assert_eq!(reading.next(1).await.unwrap()[0].position.time, Millis(expected));
+        }
+    }
+}
