@@ -42,7 +42,7 @@ pub use identity::Identities;
 pub use inbox::{InboxPage, InboxQuery};
 pub use known::KnownConversations;
 pub use outcomes::{Outcomes, UNPROJECTED_MAX};
-pub use projector::{Progress, Projector, ProjectorError, Rules, Shares, Ticks};
+pub use projector::{Order, Progress, Projector, ProjectorError, Rules, Shares, Ticks};
 pub use receipts::Receipts;
 pub use send::{Destination, SendMessage};
 pub use send_status::{SendToken, outcome_of};

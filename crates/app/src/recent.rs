@@ -35,11 +35,6 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
         self.young.insert(key, value);
     }
 
-    pub(crate) fn remove(&mut self, key: &K) {
-        self.young.remove(key);
-        self.old.remove(key);
-    }
-
     /// Makes room. What was used since the last call stays.
     pub(crate) fn age(&mut self) {
         if self.young.len() > self.max / 2 {
@@ -64,7 +59,5 @@ mod tests {
             assert!(recent.young.len() + recent.old.len() <= 12);
         }
         assert_eq!(recent.get(&1), None);
-        recent.remove(&0);
-        assert!(!recent.contains(&0));
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use dunlin_app::{App, Outcomes, Projector, Rules, Shares, Ticks};
+use dunlin_app::{App, Order, Outcomes, Projector, Rules, Shares, Ticks};
 use dunlin_embedded::{Directory, RandomIds, SystemClock};
 use dunlin_model::{Millis, NodeId};
 use dunlin_ports::{Clock, Ephemeral, IdGen, MessageStore, SessionBus};
@@ -42,7 +42,7 @@ impl ClusterNode {
         if config.engines.several_nodes {
             warn!(folder = %config.server.data.display(), "users and server keys are in SQLite: all nodes must be on this machine and share the folder");
         }
-        let rules = Rules { dedup_window_ms: dedup_window(config).as_millis() as u64 };
+        let rules = Rules { dedup_window_ms: dedup_window(config).as_millis() as u64, ids_in_heads: true };
         let dedup_window_ms = rules.dedup_window_ms;
         let outcomes = Arc::new(Outcomes::new(node, config.log.unprojected_max));
         let helping = vec![
@@ -66,7 +66,8 @@ impl ClusterNode {
             robots: config.robots()?.into(),
             dedup_window_ms,
         };
-        let projector = Projector { log: log.clone(), store, bus, outcomes, node, rules, ticks: Some(Ticks { after: TICK_AFTER, ids }) };
+        let ticks = Some(Ticks { after: TICK_AFTER, ids });
+        let projector = Projector { log: log.clone(), store, bus, outcomes, node, rules, order: Order::OfEachKey, ticks };
         let (stop, stopped) = watch::channel(false);
         let shares = Arc::<Shares>::default();
         tokio::spawn({

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use dunlin_app::{App, Outcomes, Progress, Projector, Rules, UNPROJECTED_MAX};
+use dunlin_app::{App, Order, Outcomes, Progress, Projector, Rules, UNPROJECTED_MAX};
 use dunlin_embedded::{Ephemeral, Folder, OpenError, Options, RandomIds, SessionBus, SystemClock};
 use dunlin_model::{Millis, NodeId, Offset, Partition, UserId};
 use dunlin_ports::{Clock, IdGen};
@@ -90,6 +90,7 @@ impl Engine {
             outcomes: Arc::clone(&outcomes),
             node,
             rules: options.rules,
+            order: Order::OfTheLog,
             ticks: None,
         };
         let (sender, progress) = watch::channel(Progress::default());

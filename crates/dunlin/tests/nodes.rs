@@ -7,7 +7,7 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use dunlin::engine::Engine;
-use dunlin_app::{App, Destination, Outcomes, Progress, Projector, Rules, Ticks};
+use dunlin_app::{App, Destination, Order, Outcomes, Progress, Projector, Rules, Ticks};
 use dunlin_embedded::{Ephemeral, Folder, RandomIds, SessionBus, SystemClock};
 use dunlin_model::{Block, Body, Event, EventId, LogKey, Millis, NodeId, Outcome, Pair, Partition, RULES};
 use dunlin_ports::{MessageStore as _, SessionBus as _};
@@ -60,6 +60,7 @@ async fn another_nodes_projector_tells_the_origin() {
         outcomes: Arc::clone(&other.outcomes),
         node: NodeId(2),
         rules: Rules::default(),
+        order: Order::OfTheLog,
         ticks: None,
     };
     let (sender, progress) = watch::channel(Progress::default());
@@ -103,15 +104,16 @@ async fn an_idle_partition_moves_the_horizon_by_itself() {
         outcomes: Arc::clone(&app.outcomes),
         node: NodeId(1),
         rules: Rules::default(),
+        order: Order::OfEachKey,
         ticks: Some(Ticks { after: Duration::from_millis(20), ids: app.ids.clone() }),
     };
     let (sender, mut progress) = watch::channel(Progress::default());
     let projecting = tokio::spawn(async move { projector.run(Partition(0), sender).await });
     let ticked = progress.wait_for(|progress| progress.next.0 >= 2);
     tokio::time::timeout(Duration::from_secs(30), ticked).await.expect("it ticks").unwrap();
-    assert!(folder.store.horizon(1).await.unwrap() > Millis::ZERO);
     drop(progress);
     projecting.await.unwrap().unwrap();
+    assert!(folder.store.horizon(1).await.unwrap() > Millis::ZERO, "its checkpoint is written when it ends, at the latest");
 }
 
 /// An event of a newer version, which this one can't judge.

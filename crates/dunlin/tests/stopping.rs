@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use dunlin_app::{Outcomes, Progress, Projector, Rules};
+use dunlin_app::{Order, Outcomes, Progress, Projector, Rules};
 use dunlin_contract::ModelStore;
 use dunlin_embedded::{Folder, SessionBus};
 use dunlin_model::{
@@ -48,6 +48,7 @@ async fn stop_while_away(folder: &Folder, more: u64) {
         outcomes: Arc::new(Outcomes::new(NodeId(1), 100)),
         node: NodeId(1),
         rules: Rules::default(),
+        order: Order::OfTheLog,
         ticks: None,
     };
     let (sender, mut progress) = watch::channel(Progress::default());

@@ -84,6 +84,10 @@ impl ContentHash {
     pub fn of(encoded: &[u8]) -> ContentHash {
         ContentHash(*Sha256::digest(encoded).first_chunk().expect("SHA-256 has 32 bytes"))
     }
+
+    pub(crate) fn bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
 }
 
 macro_rules! short_text {

@@ -2,8 +2,8 @@
 
 use crate::{
     Accepted, BlockRow, Bucket, Cell, ClientId, Content, ContentHash, ConversationId, DedupRow, Deleted, EditRow, FeedKey, FeedRow,
-    Happening, Head, InboxRow, IndexRow, Kind, Last, Mark, MemberRow, MessageRow, MessageType, Millis, N, Outcome, Pair, Rejection,
-    Revision, Seq, Standing, Tip, UserId, decode, encode,
+    Happening, Head, InboxRow, IndexRow, Kind, Last, Mark, MemberRow, MessageRow, MessageType, Millis, N, Outcome, Pair, RecentIds,
+    Rejection, Revision, Seq, Standing, Tip, UserId, decode, encode,
 };
 
 fn seq(number: u64) -> Seq {
@@ -30,7 +30,14 @@ fn head() -> Head {
         bucket: Bucket { number: 1, messages: 2, bytes: 300 },
         kind: Kind::Direct(Pair::new(user("alice"), user("bob"))),
         deleted,
+        recent: None,
     }
+}
+
+fn head_with_recent_ids() -> Head {
+    let mut recent = RecentIds::new(Millis::ZERO);
+    recent.add(Some(&user("alice")), &ClientId::parse("c1").unwrap(), Millis(1_000));
+    Head { recent: Some(recent), ..head() }
 }
 
 fn inbox_row() -> InboxRow {
@@ -99,6 +106,7 @@ fn heads_and_rows_are_written_as_they_always_were() {
         line(&Outcome::Duplicate(accepted)),
         line(&Outcome::Rejected(Rejection::Blocked)),
         line(&Outcome::Done(seq(9))),
+        line(&head_with_recent_ids()),
     ];
     let golden: Vec<&str> = include_str!("../golden/rows.hex").lines().collect();
     assert_eq!(written.join("\n"), golden.join("\n"), "these bytes stand in data folders: a change needs a new number, not new bytes");

@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{ConversationKind, Millis, N, Pair, Seq, UserId, limits};
+use crate::{ClientId, ContentHash, ConversationKind, Millis, N, Pair, Seq, UserId, limits};
 
 /// A conversation's head: one cell, written after everything that its events up to `applied` write.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
@@ -25,6 +25,9 @@ pub struct Head {
     pub kind: Kind,
     #[n(7)]
     pub deleted: Deleted,
+    /// None where the store itself tells quickly that a client id is new.
+    #[n(8)]
+    pub recent: Option<RecentIds>,
 }
 
 /// What differs between kinds of conversations. Numbers 1 and 2 are kept for ads and groups.
@@ -115,6 +118,51 @@ impl Deleted {
     }
 }
 
+/// Under which client ids the newest messages were sent, so that most that come are known to be new without a look at the store. Two
+/// generations: when the younger is full, the older one goes.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct RecentIds {
+    /// Of whatever was accepted later than this, the id is here.
+    #[n(0)]
+    since: Millis,
+    /// The same for the younger generation alone.
+    #[n(1)]
+    young_since: Millis,
+    /// Four bytes of a hash each.
+    #[cbor(n(2), with = "minicbor::bytes")]
+    old: Vec<u8>,
+    #[cbor(n(3), with = "minicbor::bytes")]
+    young: Vec<u8>,
+}
+
+impl RecentIds {
+    /// Nothing yet; all that was accepted until `since` is unknown.
+    pub fn new(since: Millis) -> RecentIds {
+        RecentIds { since, young_since: since, old: Vec::new(), young: Vec::new() }
+    }
+
+    pub fn add(&mut self, sender: Option<&UserId>, id: &ClientId, at: Millis) {
+        let hash = RecentIds::hash(sender, id);
+        if self.young.len() >= limits::RECENT_IDS_IN_HEAD_MAX / 2 * hash.len() {
+            self.old = std::mem::take(&mut self.young);
+            (self.since, self.young_since) = (self.young_since, at);
+        }
+        self.young.extend(hash);
+    }
+
+    /// True if nothing was accepted under the id at or after a time. False says nothing.
+    pub fn rule_out(&self, sender: Option<&UserId>, id: &ClientId, from: Millis) -> bool {
+        let hash = RecentIds::hash(sender, id);
+        from > self.since && !self.old.chunks(hash.len()).chain(self.young.chunks(hash.len())).any(|other| other == hash)
+    }
+
+    /// Two ids may share one; then the store is asked in vain.
+    fn hash(sender: Option<&UserId>, id: &ClientId) -> [u8; 4] {
+        let said = [sender.map_or("", UserId::as_str).as_bytes(), &[0], id.as_str().as_bytes()].concat();
+        *ContentHash::of(&said).bytes().first_chunk().expect("a hash is longer")
+    }
+}
+
 impl Head {
     pub fn is_member(&self, user: &UserId) -> bool {
         self.kind.is_member(user)
@@ -151,6 +199,26 @@ mod tests {
             }
         }
         assert_eq!(deleted.above(N(599)), Some(0));
+    }
+
+    #[test]
+    fn an_id_is_ruled_out_only_where_it_was_not_said() {
+        let (ann, id) = (UserId::parse("ann").unwrap(), |number: u64| ClientId::parse(&format!("c{number}")).unwrap());
+        let mut recent = RecentIds::new(Millis::ZERO);
+        for number in 1..=300 {
+            // Two messages a millisecond, so generations also begin within one.
+            let (at, from) = (Millis(number / 2), Millis((number / 2).saturating_sub(20)));
+            recent.add(Some(&ann), &id(number), at);
+            for said in (1..=number).filter(|said| said / 2 >= from.0) {
+                assert!(!recent.rule_out(Some(&ann), &id(said), from), "{said} of {number}");
+            }
+            assert!(recent.old.len() + recent.young.len() <= limits::RECENT_IDS_IN_HEAD_MAX * 4);
+        }
+        let lately = Millis(140);
+        assert!(recent.rule_out(Some(&ann), &id(301), lately));
+        assert!(recent.rule_out(None, &id(300), lately), "another sender's id is another id");
+        assert!(!recent.rule_out(Some(&ann), &id(301), Millis(1)), "who knows what was said then");
+        assert!(!RecentIds::new(lately).rule_out(Some(&ann), &id(1), lately));
     }
 
     #[test]

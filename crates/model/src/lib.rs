@@ -29,7 +29,7 @@ pub use directory::{Field, InvalidDetail, Name, Scope, SecretHash, ServerKey, Se
 pub use event::{
     Block, Body, Delete, Edit, Event, EventId, Hide, Message, NodeId, Opening, Origin, React, Read, RequestId, Visibility, VisibilityChange,
 };
-pub use head::{Bucket, Deleted, Head, Kind, Last};
+pub use head::{Bucket, Deleted, Head, Kind, Last, RecentIds};
 pub use ids::{AdId, ConversationId, ConversationKind, InvalidId, LogKey, Pair, UserId};
 pub use inbox::{Cell, InboxRow, Shown, Tip};
 pub use marks::{Mark, MemberRow, Register};

@@ -23,6 +23,9 @@ pub const INDEX_EVERY: u64 = 500;
 /// How many of the newest numbers deleted for everyone the head keeps; older ones are counted from their rows.
 pub const DELETED_IN_HEAD_MAX: usize = 256;
 
+/// Of how many of the newest messages at most the head keeps the client id.
+pub const RECENT_IDS_IN_HEAD_MAX: usize = 64;
+
 /// What the feed keeps; a cursor older than this is told to start over.
 pub const FEED_DAYS: u64 = 400;
 /// How many emojis one user may put on one message, also those taken back.

@@ -1,9 +1,8 @@
-//! Projects a batch of events of one partition: finds out what they need to know in one question, judges them in order, and collects
-//! what they write.
+//! Projects a batch of events of one partition: finds out what they need to know, judges them in order, and collects what they write.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
-    sync::Arc,
+    collections::{HashMap, HashSet, hash_map::Entry},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use dunlin_model::{
@@ -19,10 +18,14 @@ use crate::recent::Recent;
 /// How many heads and how many pairs' blocks a lane remembers.
 const CACHE_ENTRIES_MAX: usize = 50_000;
 
-/// The events of one partition pass through one lane in order, so what it remembers of heads and blocks stays true for as long as nobody
-/// else projects the partition. Make a new one whenever a partition is (re)assigned.
+/// The events of one partition pass through one lane, those of one log key in order, so what it remembers of heads and blocks stays true for
+/// as long as nobody else projects the partition. Make a new one whenever a partition is (re)assigned.
 pub struct Lane {
     rules: Rules,
+    memory: Mutex<Memory>,
+}
+
+struct Memory {
     heads: Recent<ConversationId, Option<Head>>,
     blocks: Recent<LogKey, Vec<BlockRow>>,
     /// Log keys whose events are set aside from a seq on.
@@ -64,28 +67,55 @@ impl Lane {
     pub async fn new(rules: Rules, store: &dyn MessageStore) -> Result<Lane, StoreError> {
         const PARKED_MAX: usize = 10_000;
         let parked = store.parked(PARKED_MAX).await?.into_iter().collect();
-        Ok(Lane { rules, heads: Recent::new(CACHE_ENTRIES_MAX), blocks: Recent::new(CACHE_ENTRIES_MAX), parked, behind: Behind::default() })
+        let (heads, blocks) = (Recent::new(CACHE_ENTRIES_MAX), Recent::new(CACHE_ENTRIES_MAX));
+        Ok(Lane { rules, memory: Mutex::new(Memory { heads, blocks, parked, behind: Behind::default() }) })
     }
 
     /// Log keys whose events are set aside.
-    pub fn parked(&self) -> impl Iterator<Item = LogKey> {
-        self.parked.keys().copied()
+    pub fn parked(&self) -> Vec<LogKey> {
+        self.memory().parked.keys().copied().collect()
     }
 
-    /// The outcome and the writes of the records, in order. Batches must be applied in the same order, and one may be judged while the one
-    /// before is still being applied; not two.
-    pub async fn project(&mut self, store: &dyn MessageStore, records: &[Record]) -> Result<Projected, StoreError> {
+    /// The outcome and the writes of the records, in order. A batch may be judged while others are still being applied: those that have no
+    /// log key in common with it, or the one judged last.
+    pub async fn project(&self, store: &dyn MessageStore, records: &[Record]) -> Result<Projected, StoreError> {
         let mut batch = Batch::default();
-        let events = self.readable(records, &mut batch)?;
-        let mut facts = self.ask(store, &events).await?;
+        let events = self.memory().readable(records, &mut batch)?;
+        loop {
+            // Heads before all else: what a head stands for is there by the time the rest is read.
+            let heads = self.memory().unknown_heads(&events);
+            if !heads.is_empty() {
+                let wanted = Wanted { heads, ..Wanted::default() };
+                let known = store.known(&wanted).await?;
+                self.memory().learn_heads(wanted.heads.into_iter().zip(known.heads));
+            }
+            let mut facts = Facts::default();
+            let wanted = self.memory().wanted(&self.rules, &events, &mut facts);
+            let known = if wanted.is_empty() { Known::default() } else { store.known(&wanted).await? };
+            let mut memory = self.memory();
+            memory.learn(wanted, known, &mut facts);
+            // Other batches may have made it forget meanwhile.
+            if memory.knows(&events) {
+                return Ok(memory.judge(&self.rules, &events, facts, batch));
+            }
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    fn judge(&mut self, rules: &Rules, events: &[(Position, Event)], mut facts: Facts, mut batch: Batch) -> Projected {
         let mut outcomes = Vec::with_capacity(events.len());
         let mut changed: HashMap<ConversationId, Changed, RandomState> = HashMap::default();
         for (number, (at, event)) in events.iter().enumerate() {
             let inputs = self.inputs(&facts, number, event);
             let conversation = event.body.conversation();
             let projection = match conversation {
-                None => project(&self.rules, &mut None, &inputs, *at, event),
-                Some(conversation) => project(&self.rules, self.heads.get(&conversation).expect("asked for above"), &inputs, *at, event),
+                None => project(rules, &mut None, &inputs, *at, event),
+                Some(conversation) => project(rules, self.heads.get(&conversation).expect("known by now"), &inputs, *at, event),
             };
             for write in &projection.writes {
                 if let Write::Block(row) = write {
@@ -111,7 +141,7 @@ impl Lane {
         self.heads.age();
         self.blocks.age();
         self.behind = facts.behind;
-        Ok(Projected { batch, outcomes })
+        Projected { batch, outcomes }
     }
 
     /// The events that can be judged. One that can't be read is set aside, and so is whatever follows it under the same log key: order
@@ -145,24 +175,32 @@ impl Lane {
         Ok(events)
     }
 
-    /// One question for everything that the events need and the lane does not remember.
-    async fn ask(&mut self, store: &dyn MessageStore, events: &[(Position, Event)]) -> Result<Facts, StoreError> {
+    fn unknown_heads(&mut self, events: &[(Position, Event)]) -> Vec<ConversationId> {
+        let mut unknown = HashSet::<_, RandomState>::default();
+        let conversations = events.iter().filter_map(|(_, event)| event.body.conversation());
+        conversations.filter(|conversation| !self.heads.contains(conversation) && unknown.insert(*conversation)).collect()
+    }
+
+    fn learn_heads(&mut self, heads: impl Iterator<Item = (ConversationId, Option<Head>)>) {
+        heads.for_each(|(conversation, head)| self.heads.insert(conversation, head));
+    }
+
+    /// One question for everything else that the events need and the lane does not remember.
+    fn wanted(&mut self, rules: &Rules, events: &[(Position, Event)], facts: &mut Facts) -> Wanted {
         let mut wanted = Wanted::default();
-        let mut facts = Facts::default();
-        for (at, event) in events {
-            if let Some(conversation) = event.body.conversation()
-                && !self.heads.contains(&conversation)
-            {
-                self.heads.insert(conversation, None);
-                wanted.heads.push(conversation);
-            }
+        let mut asked = HashSet::<LogKey, RandomState>::default();
+        for (number, (at, event)) in events.iter().enumerate() {
             // As of each event, not of the batch's first under the key: what was judged before writes nothing here, so its row is in the
             // store only.
             let key = dedup_key(event);
-            facts.keys.push(key.clone());
-            wanted.dedup.extend(key.map(|key| (key, at.seq)));
-            if asks_for_blocks(&event.body) && !self.blocks.contains(&event.key) {
-                self.blocks.insert(event.key, Vec::new());
+            if let Some(key) = &key
+                && !self.is_new(rules, key, *at)
+            {
+                wanted.dedup.push((key.clone(), at.seq));
+                facts.asked.push(number);
+            }
+            facts.keys.push(key);
+            if asks_for_blocks(&event.body) && !self.blocks.contains(&event.key) && asked.insert(event.key) {
                 wanted.blocks.push((event.key, at.seq));
             }
             if let Some(target) = event.body.target()
@@ -175,32 +213,36 @@ impl Lane {
                 place.insert(recent);
             }
         }
-        let known = match store.known(&wanted).await {
-            Ok(known) => known,
-            Err(error) => {
-                // What was entered above as a place holder is not known after all.
-                wanted.heads.iter().for_each(|conversation| self.heads.remove(conversation));
-                wanted.blocks.iter().for_each(|(key, _)| self.blocks.remove(key));
-                return Err(error);
-            }
-        };
-        self.learn(wanted, known, &mut facts);
-        Ok(facts)
+        wanted
+    }
+
+    /// Whether it takes no look at the store to know that no row under the key could matter to the event: it was judged before, there is no
+    /// conversation yet, or its head tells.
+    fn is_new(&mut self, rules: &Rules, key: &DedupKey, at: Position) -> bool {
+        let Some(Some(head)) = self.heads.get(&key.conversation) else { return true };
+        let from = at.time.minus(rules.dedup_window_ms);
+        at.seq <= head.applied || head.recent.as_ref().is_some_and(|recent| recent.rule_out(key.sender.as_ref(), &key.client_id, from))
     }
 
     fn learn(&mut self, wanted: Wanted, known: Known, facts: &mut Facts) {
-        for (conversation, head) in wanted.heads.into_iter().zip(known.heads) {
-            self.heads.insert(conversation, head);
-        }
         for ((key, _), rows) in wanted.blocks.into_iter().zip(known.blocks) {
             self.blocks.insert(key, rows);
         }
         for row in &self.behind.blocks {
             remember(&mut self.blocks, row);
         }
-        let mut dedup = known.dedup.into_iter();
-        facts.dedup.extend(facts.keys.iter().map(|key| key.as_ref().and_then(|_| dedup.next().flatten())));
+        facts.dedup.resize(facts.keys.len(), None);
+        for (number, row) in std::mem::take(&mut facts.asked).into_iter().zip(known.dedup) {
+            facts.dedup[number] = row;
+        }
         facts.behind.targets.extend(wanted.messages.into_iter().zip(known.messages));
+    }
+
+    fn knows(&mut self, events: &[(Position, Event)]) -> bool {
+        events.iter().all(|(_, event)| {
+            let head = event.body.conversation().is_none_or(|conversation| self.heads.contains(&conversation));
+            head && (!asks_for_blocks(&event.body) || self.blocks.contains(&event.key))
+        })
     }
 
     fn inputs(&mut self, facts: &Facts, number: usize, event: &Event) -> Inputs {
@@ -235,6 +277,8 @@ struct Facts {
     /// The client id of each event that has one, and what the store knew under it, as of that event.
     keys: Vec<Option<DedupKey>>,
     dedup: Vec<Option<DedupRow>>,
+    /// Which events' client ids the store was asked for.
+    asked: Vec<usize>,
     /// Kept up with what the events write; the next batch's events find it behind them.
     behind: Behind,
 }

@@ -1,8 +1,8 @@
 //! Accepts a message, recognises it as an earlier one, or rejects it.
 
 use dunlin_model::{
-    Accepted, ContentHash, DedupKey, DedupRow, Happening, Head, IndexRow, Last, Mark, Message, MessageRow, MessageType, Outcome, Register,
-    Rejection, limits,
+    Accepted, ContentHash, DedupKey, DedupRow, Happening, Head, IndexRow, Last, Mark, Message, MessageRow, MessageType, Millis, N, Outcome,
+    RecentIds, Register, Rejection, limits,
 };
 use dunlin_ports::Write;
 
@@ -50,6 +50,12 @@ fn may_post(case: &Case<'_>, head: &Head, message: &Message) -> Result<(), Rejec
 fn accept(case: &Case<'_>, head: &mut Head, message: &Message, hash: ContentHash, writes: &mut Vec<Write>) -> Accepted {
     let (seq, created_at, conversation) = (case.at.seq, case.at.time, message.conversation);
     let sender = case.event.actor.clone();
+    if case.rules.ids_in_heads {
+        // Before the first message there was nothing under any id.
+        let unknown_until = if head.n == N::default() { Millis::ZERO } else { created_at };
+        let recent = head.recent.get_or_insert_with(|| RecentIds::new(unknown_until));
+        recent.add(sender.as_ref(), &message.client_id, created_at);
+    }
     head.n = head.n.next();
     let cut = head.bucket.add(message.content.bytes_len() as u64 + ROW_BYTES);
     head.last = Some(Last { seq, at: created_at });

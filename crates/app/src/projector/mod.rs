@@ -3,6 +3,7 @@
 //! `project` judges one event; each kind of event is a leaf in a file of its own. `Lane` feeds it a batch, `run` feeds the lane from the log.
 
 mod block;
+mod by_key;
 mod delete;
 mod edit;
 mod hide;
@@ -24,7 +25,7 @@ use dunlin_model::{
 use dunlin_ports::Write;
 
 pub use lane::{Lane, Projected, ProjectedOutcome};
-pub use run::{Progress, Projector, ProjectorError, Ticks};
+pub use run::{Order, Progress, Projector, ProjectorError, Ticks};
 pub use shares::Shares;
 
 /// Judges one event. Events up to `head.applied` were judged before: they write nothing and have no new outcome.
@@ -65,11 +66,13 @@ pub fn project(rules: &Rules, head: &mut Option<Head>, known: &Inputs, at: Posit
 pub struct Rules {
     /// For how long a repeated `client_id` is the same message, in log time.
     pub dedup_window_ms: u64,
+    /// Whether heads keep the newest client ids: where asking the store for one is dear.
+    pub ids_in_heads: bool,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { dedup_window_ms: Millis::DAY }
+        Rules { dedup_window_ms: Millis::DAY, ids_in_heads: false }
     }
 }
 

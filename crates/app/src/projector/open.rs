@@ -37,5 +37,6 @@ pub(super) fn born(case: &Case<'_>, opening: &Opening) -> Result<Head, Rejection
         bucket: Bucket::default(),
         kind: Kind::Direct(pair.clone()),
         deleted: Deleted::default(),
+        recent: None,
     })
 }

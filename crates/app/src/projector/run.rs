@@ -1,9 +1,10 @@
-//! Drives one partition: reads the log, has the lane judge it, has the store apply it, and tells who waits.
+//! Drives one partition: reads the log, has the lane judge it, has the store apply it, and tells who waits. In log order here; in the order of
+//! each log key in `by_key`.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use dunlin_model::{Body, Event, EventId, Millis, NodeId, Offset, Outcome, Partition, RULES};
-use dunlin_ports::{EventLog, IdGen, MessageStore, Notice, Record, SessionBus, StoreError, Tail};
+use dunlin_ports::{Checkpoint, EventLog, IdGen, MessageStore, Notice, Record, SessionBus, StoreError, Tail};
 use futures::FutureExt as _;
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
@@ -30,8 +31,18 @@ pub struct Projector {
     pub outcomes: Arc<Outcomes>,
     pub node: NodeId,
     pub rules: Rules,
+    pub order: Order,
     /// How a partition that is idle shows that it is, so that feeds don't wait for it; none where there is only one.
     pub ticks: Option<Ticks>,
+}
+
+/// In which order events are applied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// For a store in this process, whose checkpoint stands for all before it.
+    OfTheLog,
+    /// For a store that is far away: events of different log keys don't wait for each other.
+    OfEachKey,
 }
 
 #[derive(Clone)]
@@ -50,6 +61,12 @@ pub struct Progress {
     pub trouble: Option<String>,
 }
 
+impl Progress {
+    pub(super) fn up_to(last: &Checkpoint) -> Progress {
+        Progress { next: last.seq.offset().next(), log_time: last.log_time, trouble: None }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectorError {
     #[error("the log is not the one that the stored state was made from: event {0:?} has another id; restore the log that belongs to it")]
@@ -61,7 +78,10 @@ pub enum ProjectorError {
 impl Projector {
     /// Runs until `progress` has no receiver left, or something is wrong that waiting can't mend.
     pub async fn run(&self, partition: Partition, progress: watch::Sender<Progress>) -> Result<(), ProjectorError> {
-        let ended = self.project_all(partition, &progress).await;
+        let ended = match self.order {
+            Order::OfTheLog => self.project_in_order(partition, &progress).await,
+            Order::OfEachKey => self.project_by_key(partition, &progress).await,
+        };
         if let Err(error) = &ended {
             error!(partition = partition.0, %error, "projection stopped");
             progress.send_modify(|progress| progress.trouble = Some(error.to_string()));
@@ -69,12 +89,11 @@ impl Projector {
         ended
     }
 
-    async fn project_all(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<(), ProjectorError> {
-        let mut lane = Lane::new(self.rules.clone(), &*self.store).await?;
-        self.outcomes.park(lane.parked());
+    async fn project_in_order(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<(), ProjectorError> {
+        let lane = Arc::new(self.lane().await?);
         let mut tail = self.resume(partition, progress).await?;
         while let Some(records) = self.next(&mut tail, partition, progress).await? {
-            let mut judged = self.judge(&mut lane, &records, progress).await?;
+            let mut judged = self.judge(&lane, &records, progress).await?;
             loop {
                 let Some(projected) = judged else { return Ok(()) };
                 // Where there is a backlog, the next batch is judged while this one is applied. What can't be read is tried again later.
@@ -86,19 +105,21 @@ impl Projector {
                     }
                     break;
                 };
-                let (projector, told) = (self.clone(), progress.clone());
-                let judging = tokio::spawn(async move {
-                    let judged = projector.judge(&mut lane, &records, &told).await;
-                    (lane, judged)
-                });
+                let (projector, lane, told) = (self.clone(), Arc::clone(&lane), progress.clone());
+                let judging = tokio::spawn(async move { projector.judge(&lane, &records, &told).await });
                 if !self.apply(projected, progress).await? {
                     return Ok(());
                 }
-                let (back, next) = judging.await.map_err(|error| StoreError::Corrupt(format!("judging a batch ended: {error}")))?;
-                (lane, judged) = (back, next?);
+                judged = judging.await.map_err(|error| StoreError::Corrupt(format!("judging a batch ended: {error}")))??;
             }
         }
         Ok(())
+    }
+
+    pub(super) async fn lane(&self) -> Result<Lane, StoreError> {
+        let lane = Lane::new(self.rules.clone(), &*self.store).await?;
+        self.outcomes.park(lane.parked().into_iter());
+        Ok(lane)
     }
 
     /// The next records; none if nobody wants them any more.
@@ -135,7 +156,7 @@ impl Projector {
     }
 
     /// If it can't be appended, the next one may.
-    async fn tick(&self, partition: Partition) {
+    pub(super) async fn tick(&self, partition: Partition) {
         let Some(ticks) = &self.ticks else { return };
         let body = Body::Tick(partition);
         let key = body.log_key();
@@ -146,9 +167,9 @@ impl Projector {
     }
 
     /// None if nobody wants it any more.
-    async fn judge(
+    pub(super) async fn judge(
         &self,
-        lane: &mut Lane,
+        lane: &Lane,
         records: &[Record],
         progress: &watch::Sender<Progress>,
     ) -> Result<Option<Projected>, StoreError> {
@@ -156,8 +177,9 @@ impl Projector {
         loop {
             match lane.project(&*self.store, records).await {
                 Ok(projected) => {
-                    if lane.parked().any(|key| !self.outcomes.is_parked(&key)) {
-                        self.outcomes.park(lane.parked());
+                    let parked = lane.parked();
+                    if parked.iter().any(|key| !self.outcomes.is_parked(key)) {
+                        self.outcomes.park(parked.into_iter());
                     }
                     return Ok(Some(projected));
                 }
@@ -168,7 +190,7 @@ impl Projector {
     }
 
     /// False if nobody wants it any more: it is not applied, and so nothing after it may be.
-    async fn apply(&self, projected: Projected, progress: &watch::Sender<Progress>) -> Result<bool, StoreError> {
+    pub(super) async fn apply(&self, projected: Projected, progress: &watch::Sender<Progress>) -> Result<bool, StoreError> {
         let mut patience = Patience::new(progress);
         // The same batch again is harmless, so whatever part of a failed one was written does not matter.
         while let Err(error) = self.store.apply(&projected.batch).await {
@@ -177,16 +199,14 @@ impl Projector {
             }
         }
         if let Some((_, checkpoint)) = projected.batch.checkpoint {
-            progress.send_modify(|progress| {
-                *progress = Progress { next: checkpoint.seq.offset().next(), log_time: checkpoint.log_time, trouble: None }
-            });
+            progress.send_modify(|progress| *progress = Progress::up_to(&checkpoint));
         }
         self.tell(projected.outcomes).await;
         Ok(true)
     }
 
     /// Begins where the checkpoint stands, after making sure that the log there is the one that the state came from.
-    async fn resume(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<Reading, ProjectorError> {
+    pub(super) async fn resume(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<Reading, ProjectorError> {
         let Some(checkpoint) = self.store.checkpoint(partition).await? else {
             return Ok(Reading { tail: self.log.tail(partition, Offset(0)).await?, log_time: Millis::ZERO });
         };
@@ -196,9 +216,7 @@ impl Projector {
         if id != Some(checkpoint.event_id) {
             return Err(ProjectorError::OtherLog(checkpoint.seq.offset()));
         }
-        progress.send_modify(|progress| {
-            *progress = Progress { next: checkpoint.seq.offset().next(), log_time: checkpoint.log_time, trouble: None }
-        });
+        progress.send_modify(|progress| *progress = Progress::up_to(&checkpoint));
         Ok(Reading { tail, log_time: checkpoint.log_time })
     }
 
@@ -230,13 +248,13 @@ impl Projector {
 }
 
 /// The log from a place on. A log may be a cluster, whose clocks differ: time goes on from what was projected last, never backwards.
-struct Reading {
+pub(super) struct Reading {
     tail: Box<dyn Tail>,
     log_time: Millis,
 }
 
 impl Reading {
-    async fn next(&mut self, records_max: usize) -> Result<Vec<Record>, StoreError> {
+    pub(super) async fn next(&mut self, records_max: usize) -> Result<Vec<Record>, StoreError> {
         let mut records = self.tail.next(records_max).await?;
         for record in &mut records {
             self.log_time = self.log_time.max(record.position.time);
@@ -247,18 +265,18 @@ impl Reading {
 }
 
 /// Waits for a store that is away, ever longer.
-struct Patience<'a> {
+pub(super) struct Patience<'a> {
     progress: &'a watch::Sender<Progress>,
     wait: Duration,
 }
 
 impl Patience<'_> {
-    fn new(progress: &watch::Sender<Progress>) -> Patience<'_> {
+    pub(super) fn new(progress: &watch::Sender<Progress>) -> Patience<'_> {
         Patience { progress, wait: RETRY_MIN }
     }
 
     /// True after a while; false if nobody wants it any more; an error if waiting can't mend it.
-    async fn retry_after(&mut self, error: &StoreError) -> Result<bool, StoreError> {
+    pub(super) async fn retry_after(&mut self, error: &StoreError) -> Result<bool, StoreError> {
         if !matches!(error, StoreError::Unavailable(_) | StoreError::Unknown(_)) {
             return Err(error.clone());
         }

@@ -72,6 +72,7 @@ impl Grown {
             bucket: Bucket { number: 0, messages: self.messages, bytes: limits::BUCKET_BYTES_MAX - self.bytes_left },
             kind: Kind::Direct(pair),
             deleted: Deleted::default(),
+            recent: None,
         };
         let mut state = State::default();
         let first = N((n - 1) / limits::INDEX_EVERY * limits::INDEX_EVERY + 1);

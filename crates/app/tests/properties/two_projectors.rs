@@ -35,6 +35,7 @@ pub fn interleaved_agree(scenario: &Scenario, schedule: &Schedule, fault: Fault,
 #[test]
 fn one_projector_may_end_at_any_write_and_another_begin_anywhere() {
     for (name, script) in small_scripts() {
+        script.choose_rules();
         for cut in 0..=steps_of(&script) {
             for from in 0..=script.records.len() {
                 let store = stored(State::default());
@@ -52,6 +53,7 @@ fn one_projector_may_end_at_any_write_and_another_begin_anywhere() {
 #[test]
 fn a_zombie_may_go_on_at_any_write_of_the_other() {
     for (name, script) in small_scripts() {
+        script.choose_rules();
         let steps = steps_of(&script);
         for cut in 0..=steps {
             for other_cut in 0..=steps {
@@ -80,6 +82,7 @@ proptest! {
 #[test]
 fn a_retry_in_one_batch_with_its_first_try_is_a_duplicate_also_after_a_restart() {
     let (_, script) = small_scripts().swap_remove(0);
+    script.choose_rules();
     let store = stored(State::default());
     let mut first = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
     while store.state().heads.is_empty() {

@@ -50,6 +50,7 @@ pub fn head(pair: &Pair, applied: u64) -> Head {
         bucket: Bucket { number: 0, messages: 1, bytes: 1 },
         kind: Kind::Direct(pair.clone()),
         deleted: Deleted::default(),
+        recent: None,
     }
 }
 

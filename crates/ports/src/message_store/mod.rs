@@ -122,6 +122,12 @@ pub struct Wanted {
     pub messages: Vec<(ConversationId, Seq)>,
 }
 
+impl Wanted {
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty() && self.dedup.is_empty() && self.blocks.is_empty() && self.messages.is_empty()
+    }
+}
+
 /// The answer, in the order of the question.
 #[derive(Clone, Debug, Default)]
 pub struct Known {

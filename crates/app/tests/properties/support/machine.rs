@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use dunlin_app::{Rules, projector::Lane};
+use dunlin_app::projector::Lane;
 use dunlin_contract::ModelStore;
 use dunlin_ports::Record;
 
 use super::{
     faults::{Fault, Made},
-    now,
+    now, rules,
 };
 
 pub struct Machine<'a> {
@@ -108,7 +108,7 @@ impl<'a> Machine<'a> {
 }
 
 fn lane(store: &ModelStore) -> Lane {
-    now(Lane::new(Rules::default(), store)).expect("the model store never fails")
+    now(Lane::new(rules(), store)).expect("the model store never fails")
 }
 
 /// A store that holds this.

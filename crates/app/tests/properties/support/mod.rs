@@ -8,6 +8,9 @@ pub mod scenario;
 pub mod schedule;
 pub mod script;
 
+use std::cell::Cell;
+
+use dunlin_app::Rules;
 use dunlin_contract::State;
 use dunlin_model::{Epoch, Offset, Pair, Seq, UserId};
 use futures::FutureExt;
@@ -15,6 +18,19 @@ use proptest::{
     strategy::Strategy,
     test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
 };
+
+thread_local! {
+    static IDS_IN_HEADS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Half of the scenarios are judged as on a cluster: heads keep client ids, and what they tell the store is not asked for.
+pub fn choose_rules(steps: usize) {
+    IDS_IN_HEADS.set(steps.is_multiple_of(2));
+}
+
+pub fn rules() -> Rules {
+    Rules { ids_in_heads: IDS_IN_HEADS.get(), ..Rules::default() }
+}
 
 /// The model store never waits, so neither does anything over it.
 pub fn now<T>(future: impl Future<Output = T>) -> T {

@@ -1,6 +1,6 @@
 //! A scenario as the log holds it, with what became of each event when one projector took one event at a time: the reference.
 
-use dunlin_app::{Rules, projector::Lane};
+use dunlin_app::projector::Lane;
 use dunlin_contract::{ModelStore, State};
 use dunlin_model::{
     Block, Body, ClientId, Content, ConversationId, Delete, Edit, Emoji, Event, EventId, Hide, Mark, Message, MessageType, Metadata,
@@ -9,7 +9,7 @@ use dunlin_model::{
 use dunlin_ports::{MessageStore, Record};
 
 use super::{
-    alice, alice_and, bob, carol, now,
+    alice, alice_and, bob, carol, choose_rules, now, rules,
     scenario::{Act, Actor, Opens, Scenario, Step, Target},
     seq,
 };
@@ -22,6 +22,7 @@ pub struct Script {
     /// What the log holds: the moments that are events.
     pub records: Vec<Record>,
     pub reference: State,
+    steps: usize,
 }
 
 /// A step of the scenario, with its indexes made into seqs.
@@ -32,10 +33,22 @@ pub enum Moment {
 }
 
 impl Script {
+    /// For who has made others meanwhile.
+    pub fn choose_rules(&self) {
+        choose_rules(self.steps);
+    }
+
     pub fn of(scenario: &Scenario) -> Script {
+        choose_rules(scenario.steps.len());
         let store = ModelStore::default();
-        let mut lane = now(Lane::new(Rules::default(), &store)).expect("the model store never fails");
-        let mut script = Script { pairs: scenario.pairs.clone(), moments: Vec::new(), records: Vec::new(), reference: State::default() };
+        let lane = now(Lane::new(rules(), &store)).expect("the model store never fails");
+        let mut script = Script {
+            pairs: scenario.pairs.clone(),
+            moments: Vec::new(),
+            records: Vec::new(),
+            reference: State::default(),
+            steps: scenario.steps.len(),
+        };
         let mut time = BEGINNING;
         for step in &scenario.steps {
             time = Millis(time.0 + step.after_ms);
