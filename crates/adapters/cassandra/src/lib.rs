@@ -8,6 +8,7 @@
 //!
 //! `schema` says what the tables are, `statements` what is said to them; `write` and `read` map the port.
 
+mod buckets;
 mod error;
 mod feed_months;
 mod options;

@@ -15,7 +15,7 @@ use crate::{
     feed_months::month_of,
     row::{
         InboxColumns, IndexColumns, MessageColumns, cell, content, happening, index_row, mark, millis, n, of_bucket, of_millis, of_n,
-        of_seq, parsed, seq, slice_of, user,
+        of_seq, parsed, seq, slice_of, thread, user,
     },
     write::{CHECKPOINT_SHARDS, shard_of},
 };
@@ -34,11 +34,12 @@ impl MessageStore for Messages {
     }
 
     async fn known(&self, wanted: &Wanted) -> Result<Known, StoreError> {
-        let heads = self.each(wanted.heads.iter().map(|conversation| self.head(*conversation)).collect());
+        // Heads before all else: what a head stands for is there by the time the rest is read.
+        let heads = self.each(wanted.heads.iter().map(|conversation| self.head(*conversation)).collect()).await?;
         let dedup = self.each(wanted.dedup.iter().map(|(key, below)| self.dedup_below(key, *below).boxed()).collect());
         let blocks = self.each(wanted.blocks.iter().map(|(key, below)| self.blocks_below(key, *below).boxed()).collect());
         let messages = self.each(wanted.messages.iter().map(|(conversation, seq)| self.message(*conversation, *seq)).collect());
-        let (heads, dedup, blocks, messages) = futures::try_join!(heads, dedup, blocks, messages)?;
+        let (dedup, blocks, messages) = futures::try_join!(dedup, blocks, messages)?;
         Ok(Known { heads, dedup, blocks, messages })
     }
 
@@ -68,10 +69,14 @@ impl MessageStore for Messages {
     }
 
     async fn message(&self, conversation: ConversationId, seq: Seq) -> Result<Option<MessageRow>, StoreError> {
-        let bucket = self.bucket_of(conversation, seq).await?;
-        let row: Option<MessageColumns> =
-            self.row(&self.statements.message, (conversation.to_string(), of_bucket(bucket), of_seq(seq))).await?;
-        row.map_or(Ok(None), MessageColumns::row)
+        let first = if self.buckets.is_long(conversation) { None } else { self.message_in(conversation, 0, seq).await? };
+        if first.is_some() {
+            return Ok(first);
+        }
+        match self.bucket_of(conversation, seq).await? {
+            0 if !self.buckets.is_long(conversation) => Ok(None),
+            bucket => self.message_in(conversation, bucket, seq).await,
+        }
     }
 
     async fn messages(
@@ -81,18 +86,26 @@ impl MessageStore for Messages {
         order: Order,
         limit: usize,
     ) -> Result<Vec<MessageRow>, StoreError> {
-        let statement = match order {
-            Order::NewestFirst => &self.statements.messages_newest,
-            Order::OldestFirst => &self.statements.messages_oldest,
-        };
+        if range.after >= range.before {
+            return Ok(Vec::new());
+        }
+        // Most conversations have one bucket, and any row of it tells.
+        let mut first = None;
+        if !self.buckets.is_long(conversation) {
+            let rows = self.messages_in(conversation, 0, range, order, limit).await?;
+            let is_all = !rows.is_empty() && !self.buckets.is_long(conversation);
+            if is_all || (order == Order::OldestFirst && rows.len() >= limit) {
+                return Ok(rows);
+            }
+            first = Some(rows);
+        }
         let mut found = Vec::new();
         for bucket in self.buckets(conversation, range, order).await? {
-            let place = (conversation.to_string(), of_bucket(bucket), of_seq(range.after), of_seq(range.before));
-            let rest = to_limit(limit - found.len());
-            let rows: Vec<MessageColumns> = self.rows(statement, (place.0, place.1, place.2, place.3, rest)).await?;
-            for row in rows {
-                found.extend(row.row()?);
-            }
+            let rest = limit - found.len();
+            found.extend(match first.take().filter(|_| bucket == 0) {
+                Some(rows) => rows.into_iter().take(rest).collect(),
+                None => self.messages_in(conversation, bucket, range, order, rest).await?,
+            });
             if found.len() >= limit {
                 break;
             }
@@ -246,6 +259,41 @@ impl MessageStore for Messages {
 }
 
 impl Messages {
+    async fn message_in(&self, conversation: ConversationId, bucket: u32, seq: Seq) -> Result<Option<MessageRow>, StoreError> {
+        let row: Option<MessageColumns> = self.row(&self.statements.message, (thread(conversation, bucket), of_seq(seq))).await?;
+        Ok(self.learnt(conversation, bucket, row.into_iter().collect())?.pop())
+    }
+
+    async fn messages_in(
+        &self,
+        conversation: ConversationId,
+        bucket: u32,
+        range: SeqRange,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<MessageRow>, StoreError> {
+        let statement = match order {
+            Order::NewestFirst => &self.statements.messages_newest,
+            Order::OldestFirst => &self.statements.messages_oldest,
+        };
+        let values = (thread(conversation, bucket), of_seq(range.after), of_seq(range.before), to_limit(limit));
+        let rows = self.rows(statement, values).await?;
+        self.learnt(conversation, bucket, rows)
+    }
+
+    /// The messages, after taking note of what they tell about buckets.
+    fn learnt(&self, conversation: ConversationId, bucket: u32, columns: Vec<MessageColumns>) -> Result<Vec<MessageRow>, StoreError> {
+        let is_long = columns.first().is_some_and(MessageColumns::is_long);
+        let mut rows = Vec::with_capacity(columns.len());
+        for columns in columns {
+            rows.extend(columns.row()?);
+        }
+        if let Some(newest) = rows.iter().map(|row| row.seq).max().filter(|_| bucket == 0) {
+            self.buckets.learn(conversation, newest, is_long);
+        }
+        Ok(rows)
+    }
+
     /// The bucket that holds a seq, if there is a message with it. The first bucket needs no index row.
     async fn bucket_of(&self, conversation: ConversationId, seq: Seq) -> Result<u32, StoreError> {
         Ok(self.index_below(conversation, "seq", of_seq(seq)).await?.map_or(0, |row| row.bucket))
@@ -255,6 +303,9 @@ impl Messages {
     async fn buckets(&self, conversation: ConversationId, range: SeqRange, order: Order) -> Result<Vec<u32>, StoreError> {
         if range.after >= range.before {
             return Ok(Vec::new());
+        }
+        if self.buckets.first_has(conversation, range.before.previous()) {
+            return Ok(vec![0]);
         }
         let last = self.bucket_of(conversation, range.before.previous()).await?;
         let first = if last == 0 { 0 } else { self.bucket_of(conversation, range.after.next()).await? };

@@ -28,7 +28,8 @@ pub(crate) struct MessageColumns {
     body_type: Option<String>,
     body_opaque: Option<Vec<u8>>,
     metadata: Option<BTreeMap<String, String>>,
-    bucket: i32,
+    thread: String,
+    is_long: Option<bool>,
     revision: Option<String>,
     revised_at: Option<CqlTimestamp>,
     revised_by: Option<String>,
@@ -39,6 +40,11 @@ pub(crate) struct MessageColumns {
 }
 
 impl MessageColumns {
+    /// Whether its conversation has more than one bucket; only those in the first can tell.
+    pub fn is_long(&self) -> bool {
+        self.is_long.unwrap_or(false)
+    }
+
     /// None while only its revision has arrived.
     pub fn row(self) -> Result<Option<MessageRow>, StoreError> {
         let (Some(number), Some(created_at), Some(message_type), Some(client_id)) =
@@ -69,7 +75,7 @@ impl MessageColumns {
             message_type: MessageType::parse(message_type).map_err(|error| corrupt(&error))?,
             content: content(self.body_text.as_deref(), self.body_type.as_deref(), self.body_opaque.as_deref())?,
             reply_to: self.reply_to.map(seq).transpose()?,
-            bucket: bucket(self.bucket)?,
+            bucket: bucket_of_thread(&self.thread)?,
             revision,
             client_id: ClientId::parse(client_id).map_err(|error| corrupt(&error))?,
             metadata: Metadata::parse(entries).map_err(|error| corrupt(&error))?,
@@ -220,6 +226,15 @@ pub(crate) fn of_millis(at: Millis) -> CqlTimestamp {
 
 pub(crate) fn bucket(value: i32) -> Result<u32, StoreError> {
     u32::try_from(value).map_err(|error| corrupt(&error))
+}
+
+/// What the partition of a bucket is called. The first one has the name of its conversation, so what is written to both is one mutation.
+pub(crate) fn thread(conversation: ConversationId, bucket: u32) -> String {
+    if bucket == 0 { conversation.to_string() } else { format!("{conversation}/{bucket}") }
+}
+
+fn bucket_of_thread(thread: &str) -> Result<u32, StoreError> {
+    thread.split_once('/').map_or(Ok(0), |(_, bucket)| bucket.parse().map_err(|error| corrupt(&error)))
 }
 
 pub(crate) fn of_bucket(bucket: u32) -> i32 {

@@ -15,13 +15,14 @@ use crate::{
 
 /// What one version adds to the one before.
 const MIGRATIONS: &[&[&str]] = &[&[
-    // Messages. A bucket is cut at 10,000 messages or 32 MiB, so a partition stays small however long a conversation gets.
+    // Messages. A thread is a conversation's id, and from its second bucket on also the bucket's number: a bucket is cut at 10,000 messages or
+    // 32 MiB, so a partition stays small however long a conversation gets. The first one tells whether there are more.
     "CREATE TABLE IF NOT EXISTS messages (
-        conversation text, bucket int, seq bigint,
+        thread text, seq bigint, is_long boolean static,
         n bigint, created_at timestamp, sender text, message_type text, client_id text, reply_to bigint,
         body_text text, body_type text, body_opaque blob, metadata frozen<map<text, text>>,
         revision text, revised_at timestamp, revised_by text, new_text text, new_type text, new_opaque blob,
-        PRIMARY KEY ((conversation, bucket), seq)
+        PRIMARY KEY (thread, seq)
     ) WITH CLUSTERING ORDER BY (seq DESC) AND compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = 259200",
     // Where every 500th message stands, by its seq, its number and its time.
     "CREATE TABLE IF NOT EXISTS message_index (
@@ -74,8 +75,8 @@ const MIGRATIONS: &[&[&str]] = &[&[
     ) WITH compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = 259200",
     "CREATE TABLE IF NOT EXISTS dedup (
         conversation text, sender text, client_id text, seq bigint, n bigint, created_at timestamp, body_hash blob,
-        PRIMARY KEY ((conversation, sender, client_id), seq)
-    ) WITH CLUSTERING ORDER BY (seq DESC)
+        PRIMARY KEY (conversation, sender, client_id, seq)
+    ) WITH CLUSTERING ORDER BY (sender ASC, client_id ASC, seq DESC)
         AND compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'DAYS', 'compaction_window_size': 1}
         AND gc_grace_seconds = 259200",
     "CREATE TABLE IF NOT EXISTS outcomes (

@@ -6,7 +6,7 @@ use crate::ConnectError;
 
 macro_rules! message_columns {
     () => {
-        "seq, n, created_at, sender, message_type, client_id, reply_to, body_text, body_type, body_opaque, metadata, bucket, \
+        "seq, n, created_at, sender, message_type, client_id, reply_to, body_text, body_type, body_opaque, metadata, thread, is_long, \
          revision, revised_at, revised_by, new_text, new_type, new_opaque, writetime(revision) AS revised"
     };
 }
@@ -37,12 +37,13 @@ macro_rules! statements {
 
 statements! {
     write_message: "UPDATE messages USING TIMESTAMP ? SET n = ?, created_at = ?, sender = ?, message_type = ?, client_id = ?, reply_to = ?, \
-        body_text = ?, body_type = ?, body_opaque = ?, metadata = ? WHERE conversation = ? AND bucket = ? AND seq = ?";
+        body_text = ?, body_type = ?, body_opaque = ?, metadata = ? WHERE thread = ? AND seq = ?";
     write_edited: "UPDATE messages USING TIMESTAMP ? SET revision = 'edited', revised_at = ?, revised_by = '', new_text = ?, new_type = ?, \
-        new_opaque = ? WHERE conversation = ? AND bucket = ? AND seq = ?";
+        new_opaque = ? WHERE thread = ? AND seq = ?";
     // The body is overwritten, not deleted: a tombstone would go some day, and a late replay would bring the body back.
     write_deleted: "UPDATE messages USING TIMESTAMP ? SET revision = 'deleted', revised_at = ?, revised_by = ?, new_text = '', new_type = '', \
-        new_opaque = 0x, body_text = '', body_type = '', body_opaque = 0x, metadata = {} WHERE conversation = ? AND bucket = ? AND seq = ?";
+        new_opaque = 0x, body_text = '', body_type = '', body_opaque = 0x, metadata = {} WHERE thread = ? AND seq = ?";
+    write_is_long: "UPDATE messages USING TIMESTAMP ? SET is_long = true WHERE thread = ?";
     write_edit: "UPDATE edits USING TIMESTAMP ? SET edited_at = ?, body_text = ?, body_type = ?, body_opaque = ? \
         WHERE conversation = ? AND target = ? AND at = ?";
     write_index: "UPDATE message_index USING TIMESTAMP ? SET seq = ?, at = ?, bucket = ? WHERE conversation = ? AND way = ? AND value = ? AND n = ?";
@@ -69,11 +70,11 @@ statements! {
     head: "SELECT head FROM heads WHERE conversation = ?";
     heads: "SELECT conversation, head FROM heads LIMIT ?";
     heads_from: "SELECT conversation, head FROM heads WHERE token(conversation) >= token(?) LIMIT ?";
-    message: concat!("SELECT ", message_columns!(), " FROM messages WHERE conversation = ? AND bucket = ? AND seq = ?");
+    message: concat!("SELECT ", message_columns!(), " FROM messages WHERE thread = ? AND seq = ?");
     messages_newest: concat!("SELECT ", message_columns!(), " FROM messages \
-        WHERE conversation = ? AND bucket = ? AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?");
+        WHERE thread = ? AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?");
     messages_oldest: concat!("SELECT ", message_columns!(), " FROM messages \
-        WHERE conversation = ? AND bucket = ? AND seq > ? AND seq < ? ORDER BY seq ASC LIMIT ?");
+        WHERE thread = ? AND seq > ? AND seq < ? ORDER BY seq ASC LIMIT ?");
     index_below: "SELECT n, seq, at, bucket FROM message_index WHERE conversation = ? AND way = ? AND value <= ? \
         ORDER BY way DESC, value DESC, n DESC LIMIT 1";
     index_from: "SELECT n, seq, at, bucket FROM message_index WHERE conversation = ? AND way = ? AND value >= ? LIMIT ?";

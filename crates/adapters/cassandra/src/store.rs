@@ -9,21 +9,36 @@ use scylla::{
     deserialize::row::DeserializeRow,
     policies::load_balancing::DefaultPolicy,
     serialize::row::SerializeRow,
-    statement::{Consistency, prepared::PreparedStatement},
+    statement::{
+        Consistency,
+        batch::{Batch, BatchType},
+        prepared::PreparedStatement,
+    },
 };
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
     ConnectError, Options,
+    buckets::Buckets,
     error::{OrCorrupt as _, of_read, of_write},
     feed_months::FeedMonths,
     schema,
     statements::Statements,
 };
 
+/// A statement with what it says.
+pub(crate) struct Line<'a> {
+    pub statement: &'a PreparedStatement,
+    pub values: Box<dyn SerializeRow + Send + Sync + 'a>,
+}
+
 pub struct Messages {
     session: Session,
     pub(crate) statements: Statements,
     pub(crate) feed_months: FeedMonths,
+    pub(crate) buckets: Buckets,
+    /// How many requests may be under way.
+    permits: Semaphore,
     pub(crate) options: Options,
 }
 
@@ -37,12 +52,35 @@ impl Messages {
         let session = connect(&options).await?;
         schema::check(&session, &options).await?;
         let statements = Statements::prepare(&session, &options.keyspace).await?;
-        Ok(Messages { session, statements, feed_months: FeedMonths::default(), options })
+        let permits = Semaphore::new(options.in_flight_max);
+        Ok(Messages { session, statements, feed_months: FeedMonths::default(), buckets: Buckets::default(), permits, options })
     }
 
     /// Durable on a quorum of the replicas on return.
     pub(crate) async fn write(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<(), StoreError> {
+        let _permit = self.permit().await;
         self.session.execute_unpaged(statement, values).await.map(drop).map_err(of_write)
+    }
+
+    /// Writes what goes to one partition, maybe of several tables, as one mutation: all of it or nothing.
+    pub(crate) async fn write_together(&self, lines: Vec<Line<'_>>) -> Result<(), StoreError> {
+        if let [line] = &lines[..] {
+            return self.write(line.statement, &line.values).await;
+        }
+        let _permit = self.permit().await;
+        let mut batch = Batch::new(BatchType::Unlogged);
+        batch.set_is_idempotent(true);
+        let mut values = Vec::with_capacity(lines.len());
+        for line in lines {
+            batch.append_statement(line.statement.clone());
+            values.push(line.values);
+        }
+        self.session.batch(&batch, values).await.map(drop).map_err(of_write)
+    }
+
+    async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.permits.acquire().await.ok()
     }
 
     /// All rows of a bounded query.
@@ -50,6 +88,7 @@ impl Messages {
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm>,
     {
+        let _permit = self.permit().await;
         let result = self.session.execute_unpaged(statement, values).await.map_err(of_read)?.into_rows_result().or_corrupt()?;
         result.rows::<R>().or_corrupt()?.map(|row| row.or_corrupt()).collect()
     }

@@ -13,29 +13,55 @@ use scylla::value::{CqlTimestamp, MaybeUnset};
 use crate::{
     Messages,
     feed_months::month_of,
-    row::{content_columns, filled_columns, name_of, of_bucket, of_millis, of_n, of_seq, slice_of},
+    row::{content_columns, filled_columns, name_of, of_bucket, of_millis, of_n, of_seq, slice_of, thread},
+    store::Line,
 };
 
 /// Over how many partitions checkpoints are spread.
 pub(crate) const CHECKPOINT_SHARDS: u32 = 16;
+
+/// How many writes go with a head at most; the others go before it.
+const TOGETHER_MAX: usize = 32;
 
 const FEED_TTL_S: i32 = 400 * 24 * 60 * 60;
 const _: () = assert!(FEED_TTL_S as u64 == limits::FEED_DAYS * 24 * 60 * 60);
 
 impl Messages {
     pub(crate) async fn apply_batch(&self, batch: &Batch) -> Result<(), StoreError> {
-        // What goes to one row at one time is one statement: a send writes the sender's tip and mark together.
+        // What goes to one row at one time is one statement: a send writes the sender's tip and mark together. What goes to one partition
+        // together with the head is one mutation: a message, and under which client id it was sent.
         let mut rows = Rows::default();
+        let mut threads: HashMap<ConversationId, Vec<Line<'_>>> =
+            batch.heads.iter().map(|(conversation, _)| (*conversation, Vec::new())).collect();
         let mut statements: Vec<BoxFuture<'_, Result<(), StoreError>>> = Vec::with_capacity(batch.writes.len());
         for write in &batch.writes {
-            if !rows.take_in(write) {
-                statements.push(self.statement(write));
+            if rows.take_in(write) {
+                continue;
+            }
+            let (line, conversation) = match write {
+                Write::Message { conversation, row } if row.bucket == 0 => (self.message_line(*conversation, row), conversation),
+                Write::Dedup { key, row } => (self.dedup_line(key, row), &key.conversation),
+                _ => {
+                    statements.push(self.statement(write));
+                    continue;
+                }
+            };
+            match threads.get_mut(conversation) {
+                Some(lines) if lines.len() < TOGETHER_MAX => lines.push(line),
+                _ => statements.push(self.write_together(vec![line]).boxed()),
             }
         }
         statements.extend(rows.inbox.iter().map(|(row, cells)| self.write_inbox(row, cells).boxed()));
         statements.extend(rows.members.iter().map(|(row, marks)| self.write_member(row, marks).boxed()));
         self.all(statements).await?;
-        self.all(batch.heads.iter().map(|(conversation, head)| self.write_head(*conversation, head).boxed()).collect()).await?;
+        let heads = batch.heads.iter().map(|(conversation, head)| {
+            let mut lines = threads.remove(conversation).unwrap_or_default();
+            // Last: within a mutation tables are written in this order.
+            lines.push(self.head_line(*conversation, head));
+            self.write_together(lines).boxed()
+        });
+        let heads = heads.collect();
+        self.all(heads).await?;
         match batch.checkpoint {
             Some((partition, checkpoint)) => self.write_checkpoint(partition, checkpoint).await,
             None => Ok(()),
@@ -49,7 +75,7 @@ impl Messages {
 
     fn statement<'a>(&'a self, write: &'a Write) -> BoxFuture<'a, Result<(), StoreError>> {
         match write {
-            Write::Message { conversation, row } => self.write_message(*conversation, row).boxed(),
+            Write::Message { conversation, row } => self.write_together(vec![self.message_line(*conversation, row)]).boxed(),
             Write::Revision { conversation, target, bucket, revision } => {
                 self.write_revision(*conversation, *target, *bucket, revision).boxed()
             }
@@ -76,7 +102,6 @@ impl Messages {
             }
             Write::Block(row) => self.write_block(row).boxed(),
             Write::Feed { user, row } => self.write_feed(user, row).boxed(),
-            Write::Dedup { key, row } => self.write_dedup(key, row).boxed(),
             Write::Outcome { conversation, at, row } => {
                 let values = (of_seq(*at), encode(row), conversation.to_string(), of_seq(*at));
                 self.write(&self.statements.write_outcome, values).boxed()
@@ -89,11 +114,12 @@ impl Messages {
             | Write::InboxDeleted { .. }
             | Write::InboxArchived { .. }
             | Write::InboxVeiled { .. }
-            | Write::Mark { .. } => unreachable!("these are taken in by their rows"),
+            | Write::Mark { .. }
+            | Write::Dedup { .. } => unreachable!("these are taken in by their rows, or go with the head"),
         }
     }
 
-    async fn write_message(&self, conversation: ConversationId, row: &MessageRow) -> Result<(), StoreError> {
+    fn message_line<'a>(&'a self, conversation: ConversationId, row: &'a MessageRow) -> Line<'a> {
         let (text, content_type, opaque) = content_columns(row.content.as_ref());
         let metadata = row.metadata.as_ref().map(|metadata| metadata.entries().collect::<HashMap<_, _>>());
         let values = (
@@ -108,11 +134,10 @@ impl Messages {
             content_type,
             opaque,
             MaybeUnset::from_option(metadata),
-            conversation.to_string(),
-            of_bucket(row.bucket),
+            thread(conversation, row.bucket),
             of_seq(row.seq),
         );
-        self.write(&self.statements.write_message, values).await
+        Line { statement: &self.statements.write_message, values: Box::new(values) }
     }
 
     async fn write_revision(
@@ -122,16 +147,16 @@ impl Messages {
         bucket: u32,
         revision: &Cell<Revision>,
     ) -> Result<(), StoreError> {
-        let (at, place) = (of_seq(revision.at), (conversation.to_string(), of_bucket(bucket), of_seq(target)));
+        let (at, thread, target) = (of_seq(revision.at), thread(conversation, bucket), of_seq(target));
         match &revision.value {
             Revision::Edited { content, edited_at } => {
                 let (text, content_type, opaque) = filled_columns(content);
-                let values = (at, of_millis(*edited_at), text, content_type, opaque, place.0, place.1, place.2);
+                let values = (at, of_millis(*edited_at), text, content_type, opaque, thread, target);
                 self.write(&self.statements.write_edited, values).await
             }
             Revision::Deleted { by, deleted_at } => {
                 let by = by.as_ref().map_or("", UserId::as_str);
-                self.write(&self.statements.write_deleted, (at, of_millis(*deleted_at), by, place.0, place.1, place.2)).await
+                self.write(&self.statements.write_deleted, (at, of_millis(*deleted_at), by, thread, target)).await
             }
         }
     }
@@ -145,7 +170,11 @@ impl Messages {
             let values = (seq, seq, of_millis(row.at), of_bucket(row.bucket), conversation, by, value, of_n(row.n));
             self.write(&self.statements.write_index, values)
         };
-        futures::future::try_join_all(ways.map(write)).await.map(drop)
+        futures::future::try_join_all(ways.map(write)).await?;
+        if row.bucket == 0 {
+            return Ok(());
+        }
+        self.write(&self.statements.write_is_long, (of_seq(row.seq), conversation)).await
     }
 
     async fn write_inbox(&self, row: &InboxKey<'_>, cells: &InboxCells) -> Result<(), StoreError> {
@@ -196,19 +225,19 @@ impl Messages {
         self.write(&self.statements.write_feed, values).await
     }
 
-    async fn write_dedup(&self, key: &DedupKey, row: &DedupRow) -> Result<(), StoreError> {
+    fn dedup_line<'a>(&'a self, key: &'a DedupKey, row: &DedupRow) -> Line<'a> {
         let (conversation, sender) = (key.conversation.to_string(), key.sender.as_ref().map_or("", UserId::as_str));
         let (at, ttl) = (micros(row.created_at), ttl_s(self.options.dedup_keep));
         let hash = encode(&row.hash);
         let created_at = of_millis(row.created_at);
         let values = (at, ttl, of_n(row.n), created_at, hash, conversation, sender, key.client_id.as_str(), of_seq(row.seq));
-        self.write(&self.statements.write_dedup, values).await
+        Line { statement: &self.statements.write_dedup, values: Box::new(values) }
     }
 
-    async fn write_head(&self, conversation: ConversationId, head: &Head) -> Result<(), StoreError> {
+    fn head_line(&self, conversation: ConversationId, head: &Head) -> Line<'_> {
         let last_at = head.last.map_or(head.opened_at, |last| last.at);
         let values = (of_seq(head.applied), encode(head), of_n(head.n), of_millis(last_at), conversation.to_string());
-        self.write(&self.statements.write_head, values).await
+        Line { statement: &self.statements.write_head, values: Box::new(values) }
     }
 
     async fn write_checkpoint(&self, partition: Partition, checkpoint: Checkpoint) -> Result<(), StoreError> {
