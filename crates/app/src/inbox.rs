@@ -58,11 +58,9 @@ impl App {
         rows.sort_unstable_by_key(|row| row.0);
         let next = rows.last().filter(|_| more).map(|((Reverse(at), id), ..)| cursor::write(query.name(), &(at, id)));
         let standings = self.standings(caller).await?;
-        let mut conversations = Vec::with_capacity(rows.len());
         let lasts = self.last_messages(rows.iter().map(|(_, row, tip)| (row.conversation, tip))).await?;
-        for ((_, row, tip), last) in rows.iter().zip(&lasts) {
-            conversations.push(self.view(caller, row, tip, last.as_ref(), &standings).await?);
-        }
+        let views = rows.iter().zip(&lasts).map(|((_, row, tip), last)| self.view(caller, row, tip, last.as_ref(), &standings));
+        let conversations = futures::future::try_join_all(views).await?;
         Ok(InboxPage { conversations, next })
     }
 
