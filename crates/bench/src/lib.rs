@@ -3,6 +3,7 @@
 //! What is not here: opening data folders, and the order of the phases (the binary, which names adapters).
 
 pub mod check;
+pub mod cluster;
 mod disk;
 mod drive;
 pub mod http;

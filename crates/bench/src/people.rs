@@ -30,7 +30,12 @@ pub struct People {
 
 impl People {
     pub fn new(count: usize) -> Result<People> {
-        let user = |name: &str, number: usize| UserId::parse(&format!("{name}-{number:05}"));
+        People::of_run(count, "")
+    }
+
+    /// With names of their own, so that a server on which another run was made knows none of them.
+    pub fn of_run(count: usize, run: &str) -> Result<People> {
+        let user = |name: &str, number: usize| UserId::parse(&format!("{name}{run}-{number:05}"));
         let users = (0..count.max(2)).map(|number| user("user", number)).collect::<Result<Vec<_>, _>>()?;
         let mut random = Random::new(1);
         let (mut known, mut pairs) = (HashSet::new(), Vec::new());
@@ -49,6 +54,12 @@ impl People {
             pairs,
             users,
         })
+    }
+
+    /// One of the quiet conversations.
+    pub fn quiet(&self, number: usize) -> (UserId, UserId) {
+        let (one, other) = self.pairs[self.pairs.len() - 1 - number % self.pairs.len()];
+        (self.users[one as usize].clone(), self.users[other as usize].clone())
     }
 
     /// Everyone, to be created.
@@ -94,6 +105,11 @@ impl People {
             reply_to: None,
             metadata: None,
         })
+    }
+
+    /// As long as most.
+    pub fn some_text(&self) -> &str {
+        &self.pool[..(TEXT_BYTES_MIN + TEXT_BYTES_MAX) / 2]
     }
 
     /// Fixed by the tag, so that the checker knows what was said.

@@ -1,5 +1,6 @@
-//! `dunlin bench`, and `dunlin bench engine`, which opens data folders for the phases of `dunlin-bench`, which know ports only, and brings the phases into order.
+//! `dunlin bench`, `dunlin bench cluster`, and `dunlin bench engine`, which opens data folders for the phases of `dunlin-bench`, which know ports only, and brings the phases into order.
 
+mod cluster;
 mod http;
 mod phases;
 
@@ -21,6 +22,7 @@ use dunlin_bench::{
     setup,
 };
 
+pub use cluster::{ClusterBench, cluster};
 pub use http::{HttpBench, http};
 use phases::{Bench, PHASES, open};
 

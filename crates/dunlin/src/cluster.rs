@@ -19,6 +19,7 @@ const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub struct ClusterNode {
     pub app: App,
+    pub messages: Arc<dunlin_cassandra::Messages>,
     log: Arc<dunlin_kafka::EventLog>,
     redis: Option<dunlin_redis::Cluster>,
     shares: Arc<Shares>,
@@ -34,8 +35,8 @@ impl ClusterNode {
         let ids: Arc<dyn IdGen> = Arc::new(RandomIds);
         let node = NodeId(u64::from_be_bytes(*ids.bits128().first_chunk().expect("16 bytes begin with 8")));
         let log = Arc::new(dunlin_kafka::EventLog::open(kafka(config)).await.context("the log")?);
-        let store: Arc<dyn MessageStore> =
-            Arc::new(dunlin_cassandra::Messages::open(cassandra(config)?).await.context("the message store")?);
+        let messages = Arc::new(dunlin_cassandra::Messages::open(cassandra(config)?).await.context("the message store")?);
+        let store: Arc<dyn MessageStore> = messages.clone();
         let redis = redis(config)?;
         let (ephemeral, bus) = ephemeral_and_bus(config, redis.as_ref(), node, &clock)?;
         let directory = Arc::new(directory(&config.server.data)?);
@@ -76,7 +77,7 @@ impl ClusterNode {
             async move { projector.run_shares(&shares, stopped).await }
         });
         info!(%node, "this node has joined");
-        Ok(ClusterNode { app, log, redis, shares, stop, helping })
+        Ok(ClusterNode { app, messages, log, redis, shares, stop, helping })
     }
 
     /// What stands in the way of full service, in sentences for the operator.

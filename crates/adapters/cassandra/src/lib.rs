@@ -8,6 +8,7 @@
 //!
 //! `schema` says what the tables are, `statements` what is said to them; `write` and `read` map the port.
 
+mod bare;
 mod buckets;
 mod error;
 mod feed_months;
@@ -22,4 +23,4 @@ mod write;
 pub use error::ConnectError;
 pub use options::Options;
 pub use schema::SchemaError;
-pub use store::Messages;
+pub use store::{Messages, Requests};

@@ -145,6 +145,12 @@ async fn bring_forward(options: &Options) -> Result<(), ConnectError> {
     Ok(())
 }
 
+/// Deletes the keyspace with all that is in it.
+pub async fn delete(options: &Options) -> Result<(), ConnectError> {
+    let session = connect(&Options { request_timeout: STATEMENT_MAX, ..options.clone() }).await?;
+    run(&session, &format!("DROP KEYSPACE IF EXISTS {}", options.keyspace)).await
+}
+
 /// Whether the keyspace is one that this program can use.
 pub(crate) async fn check(session: &Session, options: &Options) -> Result<(), ConnectError> {
     let keyspace = options.keyspace.clone();

@@ -1,6 +1,12 @@
 //! The open store: a session, its statements, and how they are run.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use dunlin_ports::StoreError;
 use futures::{Stream, StreamExt as _, TryStreamExt as _, future::BoxFuture};
@@ -26,6 +32,13 @@ use crate::{
     statements::Statements,
 };
 
+/// Requests to Cassandra; what is written together is one.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests {
+    pub writes: u64,
+    pub reads: u64,
+}
+
 /// A statement with what it says.
 pub(crate) struct Line<'a> {
     pub statement: &'a PreparedStatement,
@@ -39,6 +52,8 @@ pub struct Messages {
     pub(crate) buckets: Buckets,
     /// How many requests may be under way.
     permits: Semaphore,
+    writes: AtomicU64,
+    reads: AtomicU64,
     pub(crate) options: Options,
 }
 
@@ -53,12 +68,22 @@ impl Messages {
         schema::check(&session, &options).await?;
         let statements = Statements::prepare(&session, &options.keyspace).await?;
         let permits = Semaphore::new(options.in_flight_max);
-        Ok(Messages { session, statements, feed_months: FeedMonths::default(), buckets: Buckets::default(), permits, options })
+        Ok(Messages {
+            session,
+            statements,
+            feed_months: FeedMonths::default(),
+            buckets: Buckets::default(),
+            permits,
+            writes: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            options,
+        })
     }
 
     /// Durable on a quorum of the replicas on return.
     pub(crate) async fn write(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<(), StoreError> {
         let _permit = self.permit().await;
+        self.writes.fetch_add(1, Ordering::Relaxed);
         self.session.execute_unpaged(statement, values).await.map(drop).map_err(of_write)
     }
 
@@ -68,6 +93,7 @@ impl Messages {
             return self.write(line.statement, &line.values).await;
         }
         let _permit = self.permit().await;
+        self.writes.fetch_add(1, Ordering::Relaxed);
         let mut batch = Batch::new(BatchType::Unlogged);
         batch.set_is_idempotent(true);
         let mut values = Vec::with_capacity(lines.len());
@@ -76,6 +102,15 @@ impl Messages {
             values.push(line.values);
         }
         self.session.batch(&batch, values).await.map(drop).map_err(of_write)
+    }
+
+    /// How many there were since it was opened.
+    pub fn requests(&self) -> Requests {
+        Requests { writes: self.writes.load(Ordering::Relaxed), reads: self.reads.load(Ordering::Relaxed) }
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
     }
 
     async fn permit(&self) -> Option<SemaphorePermit<'_>> {
@@ -89,6 +124,7 @@ impl Messages {
         R: for<'f, 'm> DeserializeRow<'f, 'm>,
     {
         let _permit = self.permit().await;
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let result = self.session.execute_unpaged(statement, values).await.map_err(of_read)?.into_rows_result().or_corrupt()?;
         result.rows::<R>().or_corrupt()?.map(|row| row.or_corrupt()).collect()
     }

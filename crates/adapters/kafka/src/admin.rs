@@ -87,6 +87,11 @@ impl Admin<'_> {
         }
     }
 
+    pub fn delete(&self) -> Result<(), OpenError> {
+        let answer = Handle::current().block_on(self.admin.delete_topics(&[&self.options.topic], &self.admin_options()));
+        answer.map(drop).map_err(|error| self.away(&error))
+    }
+
     /// With what librdkafka said beside its error, which is rarely more than "timed out".
     fn away(&self, error: &KafkaError) -> OpenError {
         while self.asking.poll(REASONS_WAIT).is_some() {}

@@ -4,6 +4,7 @@
 //! partitions are this node's. Offsets are never committed to Kafka: the projector's checkpoints say where to go on.
 
 mod admin;
+mod bare;
 mod client;
 mod error;
 mod event_log;
@@ -14,7 +15,8 @@ mod share;
 mod tail;
 mod topic;
 
+pub use bare::BareProducer;
 pub use error::OpenError;
 pub use event_log::EventLog;
 pub use options::Options;
-pub use topic::create_topic;
+pub use topic::{create_topic, delete_topic};

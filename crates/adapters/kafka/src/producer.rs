@@ -35,7 +35,7 @@ const PROBE_WAIT: Duration = Duration::from_secs(2);
 
 /// No lingering: while a request is under way, what comes in forms the next batch, so waiting longer would only be waiting.
 /// LZ4 saves room on the wire and on three disks, and its cost is lost in the noise.
-const USUAL: &[(&str, &str)] = &[
+pub(crate) const USUAL: &[(&str, &str)] = &[
     ("linger.ms", "0"),
     ("compression.type", "lz4"),
     ("queue.buffering.max.messages", QUEUE_EVENTS_MAX),
@@ -45,7 +45,7 @@ const USUAL: &[(&str, &str)] = &[
 ];
 
 /// Idempotence keeps records in order, and single, when a request is repeated.
-const FIXED: &[(&str, &str)] = &[
+pub(crate) const FIXED: &[(&str, &str)] = &[
     ("acks", "all"),
     ("enable.idempotence", "true"),
     ("max.in.flight.requests.per.connection", "5"),

@@ -22,6 +22,12 @@ pub async fn create_topic(options: &Options) -> Result<(), OpenError> {
     blocking(move || create(&options)).await
 }
 
+/// Deletes the topic with all that is in it.
+pub async fn delete_topic(options: &Options) -> Result<(), OpenError> {
+    let options = options.clone();
+    blocking(move || Admin::new(&options, Instant::now() + OPEN_WAIT)?.delete()).await
+}
+
 /// Makes sure that the topic is there and is what the port's promises need.
 pub async fn check_topic(options: &Options) -> Result<(), OpenError> {
     let options = options.clone();

@@ -8,7 +8,7 @@ use dunlin_model::{ClientId, UserId};
 use serde::Serialize;
 
 use super::Site;
-use crate::{Ledger, tag::Tag};
+use crate::{Ledger, table::count, tag::Tag};
 
 const PAGE: usize = 200;
 
@@ -35,6 +35,19 @@ impl Verdict {
     pub fn is_right(&self) -> bool {
         let Verdict { lost, twice, refused_but_there, altered, out_of_order, not_dense, strangers, unread_wrong, .. } = self;
         [lost, twice, refused_but_there, altered, out_of_order, not_dense, strangers, unread_wrong].into_iter().all(|count| *count == 0)
+    }
+
+    pub(crate) fn sentence(&self) -> String {
+        if !self.is_right() {
+            return format!("WRONG: {self:?}");
+        }
+        format!(
+            "checked over HTTP: all {} acknowledged sends are there exactly once, as they were sent, in order, numbered without gaps, and every \
+             unread count is what counting gives ({} messages in {} conversations)",
+            count(self.acknowledged),
+            count(self.messages),
+            count(self.conversations)
+        )
     }
 }
 

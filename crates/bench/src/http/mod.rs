@@ -16,7 +16,7 @@ use dunlin_client::{Client, protocol::TokenBody};
 use dunlin_model::UserId;
 
 pub use check::{Verdict, check};
-pub use cpu::Cpu;
+pub use cpu::{Cpu, listener};
 pub use lanes::{Connection, What};
 pub use plot::svg;
 pub use report::{Engine, HttpReport, Read, Run, table};

@@ -111,7 +111,7 @@ pub fn table(report: &HttpReport) -> String {
         part("bytes a message", vec![vec!["log".into(), number(log)], vec!["state".into(), number(state)]]);
     }
     part("in short", short(report));
-    let _ = writeln!(text, "\n{}", sentence(&report.check));
+    let _ = writeln!(text, "\n{}", report.check.sentence());
     text
 }
 
@@ -172,17 +172,4 @@ fn short(report: &HttpReport) -> Vec<Vec<String>> {
         rows.push(row("memory of the idle server (MB)", number(idle.rss_mb), "< 60"));
     }
     rows
-}
-
-fn sentence(verdict: &Verdict) -> String {
-    if verdict.is_right() {
-        return format!(
-            "checked over HTTP: all {} acknowledged sends are there exactly once, as they were sent, in order, numbered without gaps, and every \
-             unread count is what counting gives ({} messages in {} conversations)",
-            count(verdict.acknowledged),
-            count(verdict.messages),
-            count(verdict.conversations)
-        );
-    }
-    format!("WRONG: {verdict:?}")
 }

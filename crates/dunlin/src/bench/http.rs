@@ -1,7 +1,9 @@
 //! `dunlin bench`: a server in a process of its own on a temporary folder (or one that runs somewhere), a generator in this one, and the engine alone beside it.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     io::{self, BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
@@ -90,7 +92,7 @@ pub fn http(args: HttpBench) -> Result<ExitCode> {
     files.extend(args.json.iter().filter(|_| !to_stdout).map(|path| (path.clone(), &json)));
     files.extend(args.plot.iter().map(|path| (path.clone(), &plot)));
     if let Some(folder) = &args.save {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let at = unix_s();
         files.extend(
             [("json", &json), ("svg", &plot), ("txt", &table)].map(|(ending, text)| (folder.join(format!("bench-{at}.{ending}")), text)),
         );
@@ -101,12 +103,18 @@ pub fn http(args: HttpBench) -> Result<ExitCode> {
     Ok(if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+pub(super) fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 async fn measure(args: &HttpBench) -> Result<HttpReport> {
     let begun = Instant::now();
     let phase_s = if args.quick { 0.3 } else { args.seconds };
     let lasting = Duration::from_secs_f64(phase_s);
     let progress = Progress::new(20);
-    let people = Arc::new(People::new(if args.quick { USERS_QUICK } else { USERS })?);
+    // Another run may have been made on a server that runs already.
+    let run = if args.url.is_some() { format!("-{:x}", unix_s()) } else { String::new() };
+    let people = Arc::new(People::of_run(if args.quick { USERS_QUICK } else { USERS }, &run)?);
     let scratch = dunlin_bench::scratch(&args.dir).with_context(|| format!("failed to make a folder in {}", args.dir.display()))?;
     let is_here = args.url.is_none();
     let (mut disk, mut engine) = (None, None);
@@ -118,7 +126,7 @@ async fn measure(args: &HttpBench) -> Result<HttpReport> {
     }
 
     progress.phase("users and conversations");
-    let mut served = if is_here { Some(Served::start(&scratch.path().join("data"))?) } else { None };
+    let mut served = if is_here { Some(Served::start(&scratch.path().join("data"), &[], &[])?) } else { None };
     let (url, key) = match (&served, &args.url, &args.key) {
         (Some(served), ..) => (served.url.clone(), served.key.clone()),
         (None, Some(url), Some(key)) => (url.clone(), key.clone()),
@@ -217,18 +225,20 @@ async fn alone(path: &Path, people: &Arc<People>, progress: &Progress, lasting: 
 }
 
 /// A server of our own.
-struct Served {
-    process: Child,
-    url: String,
-    key: String,
+pub(super) struct Served {
+    pub process: Child,
+    pub url: String,
+    pub key: String,
 }
 
 impl Served {
-    fn start(data: &Path) -> Result<Served> {
+    /// With arguments and variables beside those that every bench wants.
+    pub fn start(data: &Path, arguments: &[&OsStr], variables: &[(&str, String)]) -> Result<Served> {
         let mut command = Command::new(env::current_exe().context("failed to find this program")?);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(arguments);
         // The bench's few users call more often than people do.
         command.envs([("DUNLIN_LIMITS_USER_PER_S", "0"), ("DUNLIN_LIMITS_KEY_PER_S", "0"), ("DUNLIN_LOG", "warn")]);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("failed to start the server")?;
         let (mut url, mut key) = (None, None);
         let said = process.stdout.take().context("the server has an output")?;
@@ -244,7 +254,7 @@ impl Served {
         Ok(Served { process, url, key })
     }
 
-    fn stop(&mut self) -> Result<()> {
+    pub fn stop(&mut self) -> Result<()> {
         let status = Command::new("kill").arg(self.process.id().to_string()).status().context("failed to stop the server")?;
         ensure!(status.success(), "failed to stop the server");
         let ended = self.process.wait()?;

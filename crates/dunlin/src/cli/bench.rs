@@ -18,6 +18,8 @@ pub struct Bench {
 enum What {
     /// The disk, the log, and log + projector: throughput, latencies, memory, replay and reads
     Engine(dunlin::bench::EngineBench),
+    /// A node on Kafka, Cassandra and Redis, with the drivers alone beside it: rates, latencies, CPU by process, cost of long and of many conversations
+    Cluster(dunlin::bench::ClusterBench),
 }
 
 impl Bench {
@@ -25,6 +27,7 @@ impl Bench {
         match self.what {
             None => dunlin::bench::http(self.http),
             Some(What::Engine(engine)) => dunlin::bench::engine(engine),
+            Some(What::Cluster(cluster)) => dunlin::bench::cluster(cluster),
         }
     }
 }
