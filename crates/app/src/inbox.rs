@@ -1,6 +1,6 @@
 //! The main view: a user's conversations, most recent first.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::HashMap};
 
 use dunlin_model::{ConversationId, InboxRow, Millis, Shown, Tip, UserId};
 
@@ -38,6 +38,8 @@ pub struct InboxPage {
 /// Most recent first, ties by id. A conversation that does not move keeps its place, so pages never skip or repeat it.
 type Place = (Reverse<Millis>, ConversationId);
 
+pub(crate) type Placed = (Place, InboxRow, Tip);
+
 impl App {
     pub async fn inbox(&self, caller: &UserId, query: InboxQuery) -> Result<InboxPage, AppError> {
         let limit = query.limit.clamp(1, PAGE_MAX);
@@ -45,11 +47,19 @@ impl App {
             None => None,
             Some(text) => Some(cursor::read(query.name(), text).map(|(at, id)| (Reverse(at), id))?),
         };
-        let mut rows = self.inbox_rows(caller).await?;
-        rows.retain(|(place, row, tip)| {
+        let is_wanted = |(place, row, tip): &Placed| {
             let shown = row.shown(tip);
-            shown != Shown::Deleted && query.shown.is_none_or(|wanted| wanted == shown) && after.as_ref().is_none_or(|after| place > after)
-        });
+            shown != Shown::Deleted && query.shown.is_none_or(|wanted| wanted == shown) && after.is_none_or(|after| *place > after)
+        };
+        let first = self.store.inbox(caller, None, STRETCH).await?;
+        let mut rows = match first.last() {
+            Some(last) if first.len() == STRETCH && query.shown != Some(Shown::Archived) => {
+                let last = last.conversation;
+                self.newest_rows(caller, placed(first), last, after, limit + 1, is_wanted).await?
+            }
+            _ => self.rows_after(caller, first).await?,
+        };
+        rows.retain(is_wanted);
         let more = rows.len() > limit;
         if more {
             rows.select_nth_unstable_by(limit, |one, other| one.0.cmp(&other.0));
@@ -65,19 +75,67 @@ impl App {
     }
 
     /// All of a user's rows that stand for a conversation.
-    pub(crate) async fn inbox_rows(&self, caller: &UserId) -> Result<Vec<(Place, InboxRow, Tip)>, AppError> {
-        let (mut all, mut after) = (Vec::new(), None);
+    pub(crate) async fn inbox_rows(&self, caller: &UserId) -> Result<Vec<Placed>, AppError> {
+        let first = self.store.inbox(caller, None, STRETCH).await?;
+        self.rows_after(caller, first).await
+    }
+
+    /// The first stretch and all others.
+    async fn rows_after(&self, caller: &UserId, first: Vec<InboxRow>) -> Result<Vec<Placed>, AppError> {
+        let mut rows = first;
+        let mut all = Vec::new();
         loop {
-            let rows = self.store.inbox(caller, after, STRETCH).await?;
-            after = rows.last().map(|row| row.conversation);
-            let end = rows.len() < STRETCH;
-            all.extend(rows.into_iter().filter_map(|mut row| {
-                let tip = row.tip.take()?.value;
-                Some(((Reverse(tip.moved_at()), row.conversation), row, tip))
-            }));
-            if end {
+            let last = rows.last().filter(|_| rows.len() == STRETCH).map(|row| row.conversation);
+            all.extend(placed(rows));
+            if last.is_none() {
                 return Ok(all);
             }
+            rows = self.store.inbox(caller, last, STRETCH).await?;
         }
     }
+
+    /// Of an inbox of more than a stretch, at least so many rows that are wanted, the newest, if there are so many. Of most rows it takes only
+    /// when they moved to know that they are not among them.
+    async fn newest_rows(
+        &self,
+        caller: &UserId,
+        first: Vec<Placed>,
+        last: ConversationId,
+        after: Option<Place>,
+        enough: usize,
+        is_wanted: impl Fn(&Placed) -> bool,
+    ) -> Result<Vec<Placed>, AppError> {
+        /// How many of the newest may be unwanted before all rows are looked at.
+        const SPARE: usize = 10;
+        let mut places: Vec<Place> = first.iter().map(|(place, ..)| *place).collect();
+        let mut last = Some(last);
+        while let Some(from) = last {
+            let moves = self.store.inbox_moves(caller, Some(from), STRETCH * 10).await?;
+            last = moves.last().filter(|_| moves.len() == STRETCH * 10).map(|(conversation, _)| *conversation);
+            places.extend(moves.into_iter().filter_map(|(conversation, moved_at)| Some((Reverse(moved_at?), conversation))));
+        }
+        places.retain(|place| after.is_none_or(|after| *place > after));
+        places.sort_unstable();
+        let is_all = places.len() <= enough + SPARE;
+        places.truncate(enough + SPARE);
+        let mut known: HashMap<ConversationId, Placed> = first.into_iter().map(|row| (row.0.1, row)).collect();
+        let (mut rows, mut others) = (Vec::with_capacity(places.len()), Vec::new());
+        for (_, conversation) in places {
+            match known.remove(&conversation) {
+                Some(row) => rows.push(row),
+                None => others.push(self.store.inbox_row(caller, conversation)),
+            }
+        }
+        rows.extend(placed(futures::future::try_join_all(others).await?.into_iter().flatten()));
+        if is_all || rows.iter().filter(|row| is_wanted(row)).count() >= enough { Ok(rows) } else { self.inbox_rows(caller).await }
+    }
+}
+
+/// Those that stand for a conversation.
+fn placed(rows: impl IntoIterator<Item = InboxRow>) -> Vec<Placed> {
+    let placed = |mut row: InboxRow| {
+        let tip = row.tip.take()?.value;
+        Some(((Reverse(tip.moved_at()), row.conversation), row, tip))
+    };
+    rows.into_iter().filter_map(placed).collect()
 }

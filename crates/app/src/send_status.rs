@@ -43,6 +43,9 @@ impl FromStr for SendToken {
 pub async fn outcome_of(store: &dyn MessageStore, conversation: ConversationId, seq: Seq) -> Result<Option<Outcome>, StoreError> {
     // The head first: once it has passed the event, everything that the event wrote is there.
     let head = store.head(conversation).await?;
+    if head.as_ref().is_some_and(|head| head.applied < seq) {
+        return Ok(None); // What the event writes may be there in part.
+    }
     if let Some(row) = store.outcome(conversation, seq).await? {
         return Ok(Some(row.outcome));
     }

@@ -178,7 +178,7 @@ fn watcher(app: &App, number: u32, visible: Arc<Latencies>) -> (mpsc::UnboundedS
 
 /// Whether the outcome was the one that every send here must have. An answer waits only a little; this waits on.
 async fn is_accepted(app: &App, submitted: Submitted) -> bool {
-    const LOOK_AGAIN: Duration = Duration::from_millis(2);
+    const LOOK_AGAIN: Duration = Duration::from_millis(25);
     let begun = Instant::now();
     let sent = app.outcome(submitted).await;
     let (token, mut outcome) = (sent.token, sent.outcome);

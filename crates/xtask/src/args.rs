@@ -31,7 +31,8 @@ Commands:
             up            does nothing if they are up; starts anew if one of them has died
               --set small   Cassandra, Kafka, PostgreSQL, three Redis masters (unless told)
               --set full    three Cassandra nodes, three Kafka brokers, PostgreSQL with a synchronous standby, six Redis nodes, S3
-              --full-jit    JVMs that start more slowly and run faster, for measurements
+              --full-jit    for measurements: JVMs that start more slowly and run faster, and
+                            Cassandra syncs every 10 s, as it does unless told otherwise
             down          stops what `up` has started, and only that; the data goes too
             status        a line for each process; fails if one does not answer
             logs          the end of each log, of one engine or of all: redis, s3, postgres, cassandra, kafka

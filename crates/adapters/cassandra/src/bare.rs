@@ -25,7 +25,7 @@ impl Messages {
         let (session, statements) = (self.session(), &self.statements);
         let unset = MaybeUnset::<i64>::Unset;
         let tips = users.each_ref().map(|user| {
-            let values = (seq, &blob[..], MaybeUnset::<Vec<u8>>::Unset, seq, unset, unset, unset, user, "", &conversation);
+            let values = (seq, &blob[..], at, MaybeUnset::<Vec<u8>>::Unset, seq, unset, unset, unset, user, "", &conversation);
             session.execute_unpaged(&statements.write_inbox, values)
         });
         let feeds = users.each_ref().map(|user| {

@@ -176,6 +176,22 @@ impl MessageStore for Messages {
         rows.into_iter().map(InboxColumns::row).collect()
     }
 
+    async fn inbox_moves(
+        &self,
+        user: &UserId,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<(ConversationId, Option<Millis>)>, StoreError> {
+        let rows: Vec<(String, Option<CqlTimestamp>)> = match after {
+            None => self.rows(&self.statements.inbox_moves, (user.as_str(), to_limit(limit))).await?,
+            Some(after) => {
+                let values = (user.as_str(), slice_of(after), after.to_string(), to_limit(limit));
+                self.rows(&self.statements.inbox_moves_after, values).await?
+            }
+        };
+        rows.into_iter().map(|(conversation, moved_at)| Ok((parsed(&conversation)?, moved_at.map(millis)))).collect()
+    }
+
     async fn inbox_row(&self, user: &UserId, conversation: ConversationId) -> Result<Option<InboxRow>, StoreError> {
         let values = (user.as_str(), slice_of(conversation), conversation.to_string());
         let row: Option<InboxColumns> = self.row(&self.statements.inbox_row, values).await?;

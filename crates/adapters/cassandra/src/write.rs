@@ -178,10 +178,11 @@ impl Messages {
     }
 
     async fn write_inbox(&self, row: &InboxKey<'_>, cells: &InboxCells) -> Result<(), StoreError> {
-        let InboxCells { tip, deleted, seen, hidden, archived, veiled } = cells;
+        let InboxCells { tip, moved_at, deleted, seen, hidden, archived, veiled } = cells;
         let values = (
             of_seq(row.at),
             tip,
+            moved_at,
             deleted,
             seen,
             hidden,
@@ -271,6 +272,7 @@ struct MemberKey<'a> {
 
 struct InboxCells {
     tip: MaybeUnset<Vec<u8>>,
+    moved_at: MaybeUnset<CqlTimestamp>,
     deleted: MaybeUnset<Vec<u8>>,
     seen: MaybeUnset<i64>,
     hidden: MaybeUnset<i64>,
@@ -281,7 +283,7 @@ struct InboxCells {
 impl Default for InboxCells {
     fn default() -> InboxCells {
         use MaybeUnset::Unset;
-        InboxCells { tip: Unset, deleted: Unset, seen: Unset, hidden: Unset, archived: Unset, veiled: Unset }
+        InboxCells { tip: Unset, moved_at: Unset, deleted: Unset, seen: Unset, hidden: Unset, archived: Unset, veiled: Unset }
     }
 }
 
@@ -301,7 +303,9 @@ impl<'a> Rows<'a> {
     fn take_in(&mut self, write: &'a Write) -> bool {
         match write {
             Write::InboxTip { user, conversation, tip } => {
-                self.inbox(user, *conversation, tip.at).tip = MaybeUnset::Set(encode(&tip.value));
+                let cells = self.inbox(user, *conversation, tip.at);
+                cells.tip = MaybeUnset::Set(encode(&tip.value));
+                cells.moved_at = MaybeUnset::Set(of_millis(tip.value.moved_at()));
             }
             Write::InboxDeleted { user, conversation, deleted } => {
                 self.inbox(user, *conversation, deleted.at).deleted = MaybeUnset::Set(encode(&deleted.value));

@@ -6,6 +6,7 @@
 mod bites;
 mod feed;
 mod indexes;
+mod large_inbox;
 mod lockstep;
 mod long_conversations;
 mod parked;

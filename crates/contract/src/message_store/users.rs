@@ -52,7 +52,12 @@ pub async fn pages_of_an_inbox_meet_and_hold_nobody_elses(store: &dyn MessageSto
     }
     let first = store.inbox(&user, None, 4).await.unwrap();
     let second = store.inbox(&user, Some(first[3].conversation), 4).await.unwrap();
-    let mut seen: Vec<_> = first.into_iter().chain(second).map(|row| row.conversation).collect();
+    let rows: Vec<_> = first.into_iter().chain(second).collect();
+    let moves = store.inbox_moves(&user, None, 4).await.unwrap();
+    let more = store.inbox_moves(&user, Some(moves[3].0), 4).await.unwrap();
+    let moved = rows.iter().map(|row| (row.conversation, row.tip.as_ref().map(|tip| tip.value.moved_at())));
+    assert!(moved.eq(moves.into_iter().chain(more)), "the same rows in the same order");
+    let mut seen: Vec<_> = rows.into_iter().map(|row| row.conversation).collect();
     // The order is the store's own.
     mine.sort();
     seen.sort();

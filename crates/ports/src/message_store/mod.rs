@@ -69,6 +69,17 @@ pub trait MessageStore: Send + Sync {
     /// A user's inbox rows, in an order of the store's own that does not change.
     async fn inbox(&self, user: &UserId, after: Option<ConversationId>, limit: usize) -> Result<Vec<InboxRow>, StoreError>;
 
+    /// The same rows, each with nothing but when it last moved; none where it has no tip.
+    async fn inbox_moves(
+        &self,
+        user: &UserId,
+        after: Option<ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<(ConversationId, Option<Millis>)>, StoreError> {
+        let rows = self.inbox(user, after, limit).await?;
+        Ok(rows.into_iter().map(|row| (row.conversation, row.tip.map(|tip| tip.value.moved_at()))).collect())
+    }
+
     async fn inbox_row(&self, user: &UserId, conversation: ConversationId) -> Result<Option<InboxRow>, StoreError>;
 
     /// The marks that a conversation's members show to each other, by user; who never set one has no row.
