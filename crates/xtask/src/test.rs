@@ -122,7 +122,20 @@ fn cluster(root: &Path) -> Result<()> {
     let of_workspace = ["test", "--workspace", "--locked", "--features", ENGINES];
     let tested = run(&[
         &of_workspace[..],
-        &["--test", "contract", "--test", "beyond", "--test", "cluster", "--test", "wire", "--test", "several_nodes"],
+        &[
+            "--test",
+            "contract",
+            "--test",
+            "beyond",
+            "--test",
+            "cluster",
+            "--test",
+            "wire",
+            "--test",
+            "several_nodes",
+            "--test",
+            "misconfigured",
+        ],
     ]
     .concat());
     // What ran before goes on.
