@@ -7,10 +7,14 @@ use dunlin_app::{App, Order, Outcomes, Projector, Rules, Shares, Ticks};
 use dunlin_embedded::{Directory, RandomIds, SystemClock};
 use dunlin_model::{Millis, NodeId};
 use dunlin_ports::{Clock, Ephemeral, IdGen, MessageStore, SessionBus};
+use dunlin_redis::{Visit, VisitError};
 use tokio::{sync::watch, task::JoinHandle};
 use tracing::{info, warn};
 
-use crate::config::{Config, EphemeralEngine};
+use crate::{
+    clocks,
+    config::{Config, EphemeralEngine, Kafka, Sasl},
+};
 
 /// A partition without events says so after this.
 const TICK_AFTER: Duration = Duration::from_secs(5);
@@ -33,10 +37,11 @@ impl ClusterNode {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn IdGen> = Arc::new(RandomIds);
         let node = NodeId(u64::from_be_bytes(*ids.bits128().first_chunk().expect("16 bytes begin with 8")));
-        let log = Arc::new(dunlin_kafka::EventLog::open(kafka(config)).await.context("the log")?);
-        let store: Arc<dyn MessageStore> =
-            Arc::new(dunlin_cassandra::Messages::open(cassandra(config)?).await.context("the message store")?);
-        let redis = redis(config)?;
+        let log = Arc::new(dunlin_kafka::EventLog::open(kafka(config)?).await.context("the log")?);
+        let store = Arc::new(dunlin_cassandra::Messages::open(cassandra(config)?).await.context("the message store")?);
+        clocks::agree("Cassandra", &*clock, store.now()).await?;
+        let store: Arc<dyn MessageStore> = store;
+        let redis = redis(config, &*clock).await?;
         let (ephemeral, bus) = ephemeral_and_bus(config, redis.as_ref(), node, &clock)?;
         let directory = Arc::new(directory(&config.server.data)?);
         if config.engines.several_nodes {
@@ -132,15 +137,41 @@ async fn listen(outcomes: Arc<Outcomes>, bus: Arc<dyn SessionBus>) {
     }
 }
 
-pub fn kafka(config: &Config) -> dunlin_kafka::Options {
+pub fn kafka(config: &Config) -> Result<dunlin_kafka::Options> {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let kafka = &config.kafka;
-    dunlin_kafka::Options {
+    Ok(dunlin_kafka::Options {
         partitions: kafka.partitions,
         replicas: kafka.replicas,
         retention: DAY * u32::try_from(kafka.retention_days).unwrap_or(u32::MAX),
+        properties: way_in(kafka)?,
         ..dunlin_kafka::Options::new(kafka.brokers.join(","), &kafka.topic)
+    })
+}
+
+/// As librdkafka calls it.
+fn way_in(kafka: &Kafka) -> Result<BTreeMap<String, String>> {
+    let mechanism = match kafka.sasl {
+        Sasl::None => None,
+        Sasl::Plain => Some("PLAIN"),
+        Sasl::ScramSha256 => Some("SCRAM-SHA-256"),
+        Sasl::ScramSha512 => Some("SCRAM-SHA-512"),
+    };
+    let protocol = match (mechanism.is_some(), kafka.tls) {
+        (false, false) => "plaintext",
+        (false, true) => "ssl",
+        (true, false) => "sasl_plaintext",
+        (true, true) => "sasl_ssl",
+    };
+    let mut properties = vec![("security.protocol", protocol.to_owned())];
+    if let Some(mechanism) = mechanism {
+        let password = secret("kafka.password_file", &kafka.password_file)?.unwrap_or_default();
+        properties.extend([("sasl.mechanism", mechanism.to_owned()), ("sasl.username", kafka.user.clone()), ("sasl.password", password)]);
     }
+    if kafka.tls && !kafka.ca_file.as_os_str().is_empty() {
+        properties.push(("ssl.ca.location", kafka.ca_file.to_str().context("kafka.ca_file must be UTF-8")?.to_owned()));
+    }
+    Ok(properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 pub fn cassandra(config: &Config) -> Result<dunlin_cassandra::Options> {
@@ -153,13 +184,15 @@ pub fn cassandra(config: &Config) -> Result<dunlin_cassandra::Options> {
         datacenter: cassandra.datacenter.clone(),
         replication: BTreeMap::from([(cassandra.datacenter.clone(), cassandra.replicas)]),
         user: cassandra.user.clone(),
-        password: password(&cassandra.password_file)?.unwrap_or_default(),
+        password: secret("cassandra.password_file", &cassandra.password_file)?.unwrap_or_default(),
+        tls: certificates("cassandra.ca_file", cassandra.tls, &cassandra.ca_file)?,
         dedup_keep: dedup_window(config) + retention,
         ..dunlin_cassandra::Options::default()
     })
 }
 
-fn redis(config: &Config) -> Result<Option<dunlin_redis::Cluster>> {
+/// Redis that is away is done without; one that answers must be right.
+async fn redis(config: &Config, clock: &dyn Clock) -> Result<Option<dunlin_redis::Cluster>> {
     let engines = &config.engines;
     if engines.ephemeral != EphemeralEngine::Redis && engines.bus != EphemeralEngine::Redis {
         return Ok(None);
@@ -168,7 +201,14 @@ fn redis(config: &Config) -> Result<Option<dunlin_redis::Cluster>> {
     let mut options = dunlin_redis::Options::new(redis.nodes.iter().cloned());
     options.prefix.clone_from(&redis.prefix);
     options.username = Some(redis.user.clone()).filter(|user| !user.is_empty());
-    options.password = password(&redis.password_file)?;
+    options.password = secret("redis.password_file", &redis.password_file)?;
+    options.tls = redis.tls;
+    options.trusted = certificates("redis.ca_file", redis.tls, &redis.ca_file)?;
+    match Visit::pay(&options).await {
+        Ok(mut visit) => clocks::agree("Redis", clock, visit.now()).await?,
+        Err(VisitError::Away(why)) => warn!(why, "starting without Redis: slower, and nothing is lost"),
+        Err(error) => return Err(error.into()),
+    }
     Ok(Some(dunlin_redis::Cluster::open(&options).context("redis")?))
 }
 
@@ -197,12 +237,21 @@ fn directory(data: &Path) -> Result<Directory> {
     Ok(Directory::open(&data.join("directory.sqlite"))?)
 }
 
-fn password(file: &Path) -> Result<Option<String>> {
+/// What a file holds; none if none is named.
+fn secret(key: &str, file: &Path) -> Result<Option<String>> {
     if file.as_os_str().is_empty() {
         return Ok(None);
     }
-    let text = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+    let text = fs::read_to_string(file).with_context(|| format!("{key}: failed to read {}", file.display()))?;
     Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// The PEM file of those who are trusted, where one is asked for.
+fn certificates(key: &str, is_asked_for: bool, file: &Path) -> Result<Option<Vec<u8>>> {
+    if !is_asked_for || file.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(fs::read(file).with_context(|| format!("{key}: failed to read {}", file.display()))?))
 }
 
 fn dedup_window(config: &Config) -> Duration {

@@ -15,8 +15,10 @@ mod options;
 mod read;
 mod row;
 pub mod schema;
+mod server;
 mod statements;
 mod store;
+mod tls;
 mod write;
 
 pub use error::ConnectError;

@@ -29,7 +29,7 @@ impl Schema {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let (Schema::Apply(Which { configured }) | Schema::Check(Which { configured }) | Schema::Print(Which { configured })) = &self;
         let (config, _) = configured.load(Vec::new())?;
-        let (cassandra, kafka) = (cluster::cassandra(&config)?, cluster::kafka(&config));
+        let (cassandra, kafka) = (cluster::cassandra(&config)?, cluster::kafka(&config)?);
         if let Schema::Print(_) = self {
             for statement in schema::statements(&cassandra) {
                 println!("{statement};");
