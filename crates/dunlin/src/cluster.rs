@@ -14,12 +14,16 @@ use tracing::{info, warn};
 use crate::{
     clocks,
     config::{Config, EphemeralEngine, Kafka, Sasl},
+    life,
 };
 
 /// A partition without events says so after this.
 const TICK_AFTER: Duration = Duration::from_secs(5);
 /// How long after a bus that broke off it is listened to again.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often it is looked how old the oldest event is that waits; and while it is too old.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN_SOON: Duration = Duration::from_secs(1);
 
 pub struct ClusterNode {
     pub app: App,
@@ -37,10 +41,9 @@ impl ClusterNode {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn IdGen> = Arc::new(RandomIds);
         let node = NodeId(u64::from_be_bytes(*ids.bits128().first_chunk().expect("16 bytes begin with 8")));
-        let log = Arc::new(dunlin_kafka::EventLog::open(kafka(config)?).await.context("the log")?);
-        let store = Arc::new(dunlin_cassandra::Messages::open(cassandra(config)?).await.context("the message store")?);
+        let (store, log) = life::open(config).await?;
         clocks::agree("Cassandra", &*clock, store.now()).await?;
-        let store: Arc<dyn MessageStore> = store;
+        let (store, log): (Arc<dyn MessageStore>, _) = (Arc::new(store), Arc::new(log));
         let redis = redis(config, &*clock).await?;
         let (ephemeral, bus) = ephemeral_and_bus(config, redis.as_ref(), node, &clock)?;
         let directory = Arc::new(directory(&config.server.data)?);
@@ -56,6 +59,7 @@ impl ClusterNode {
                 let (outcomes, store) = (Arc::clone(&outcomes), Arc::clone(&store));
                 async move { outcomes.sweep(&*store).await }
             }),
+            tokio::spawn(watch_backlog(Arc::clone(&outcomes), Arc::clone(&store), Arc::clone(&clock), kafka(config)?)),
         ];
         let app = App {
             log: log.clone(),
@@ -95,7 +99,11 @@ impl ClusterNode {
             count => Some(format!("{count} log keys are parked: an event of each could not be read by this version; see the logs")),
         };
         let redis = self.redis.as_ref().and_then(dunlin_redis::Cluster::trouble).map(|trouble| format!("Redis: {trouble}"));
-        let others = [self.shares.trouble(), self.log.trouble(), redis, parked];
+        let overdue = self.app.outcomes.is_overdue().then(|| {
+            "what waits to be projected is older than half of the time that Kafka keeps it: nothing more is taken until it is not"
+                .to_owned()
+        });
+        let others = [self.shares.trouble(), self.log.trouble(), redis, parked, overdue];
         stuck.chain(others.into_iter().flatten()).collect()
     }
 
@@ -135,6 +143,22 @@ async fn listen(outcomes: Arc<Outcomes>, bus: Arc<dyn SessionBus>) {
         }
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
     }
+}
+
+/// Kafka deletes what is too old, projected or not. Long before that, nothing more is taken.
+async fn watch_backlog(outcomes: Arc<Outcomes>, store: Arc<dyn MessageStore>, clock: Arc<dyn Clock>, log: dunlin_kafka::Options) {
+    loop {
+        // While it can't be told, it stays as it is: a store that is away makes the backlog grow, but not by days.
+        if let Ok(horizon) = store.horizon(log.partitions).await {
+            outcomes.set_overdue(is_overdue(clock.now(), horizon, log.retention));
+        }
+        tokio::time::sleep(if outcomes.is_overdue() { LOOK_AGAIN_SOON } else { LOOK_AGAIN }).await;
+    }
+}
+
+/// Whether an event that is not projected yet may be older than half of the retention. A log that was never projected has no horizon.
+fn is_overdue(now: Millis, horizon: Millis, retention: Duration) -> bool {
+    horizon > Millis::ZERO && u128::from(now.0.saturating_sub(horizon.0)) > retention.as_millis() / 2
 }
 
 pub fn kafka(config: &Config) -> Result<dunlin_kafka::Options> {
@@ -257,4 +281,18 @@ fn certificates(key: &str, is_asked_for: bool, file: &Path) -> Result<Option<Vec
 fn dedup_window(config: &Config) -> Duration {
     const HOUR_S: u64 = 60 * 60;
     Duration::from_secs(config.messages.dedup_window_h * HOUR_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_more_than_half_of_the_retention_is_overdue() {
+        let (now, retention) = (Millis(1_000_000), Duration::from_secs(200));
+        assert!(!is_overdue(now, Millis(900_000), retention));
+        assert!(is_overdue(now, Millis(899_999), retention));
+        assert!(!is_overdue(now, Millis::ZERO, retention), "nothing was projected yet");
+        assert!(!is_overdue(now, Millis(1_000_001), retention));
+    }
 }

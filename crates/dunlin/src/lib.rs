@@ -6,5 +6,6 @@ pub mod cluster;
 pub mod config;
 pub mod dev;
 pub mod engine;
+pub mod life;
 pub mod node;
 pub mod secrets;

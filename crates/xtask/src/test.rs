@@ -135,6 +135,8 @@ fn cluster(root: &Path) -> Result<()> {
             "several_nodes",
             "--test",
             "misconfigured",
+            "--test",
+            "reopened",
         ],
     ]
     .concat());

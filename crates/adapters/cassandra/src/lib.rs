@@ -11,6 +11,7 @@
 mod buckets;
 mod error;
 mod feed_months;
+mod life;
 mod options;
 mod read;
 mod row;

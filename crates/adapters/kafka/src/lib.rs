@@ -17,4 +17,5 @@ mod topic;
 pub use error::OpenError;
 pub use event_log::EventLog;
 pub use options::Options;
+pub use reader::Extent;
 pub use topic::create_topic;

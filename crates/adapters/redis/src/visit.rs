@@ -26,6 +26,8 @@ pub enum VisitError {
     Away(String),
     #[error("Redis at {node} does not let us in: {why}; look at redis.user and redis.password_file")]
     NotLetIn { node: String, why: String },
+    #[error("Redis at {node} shows a certificate that is not trusted: {why}; look at redis.ca_file")]
+    NotTrusted { node: String, why: String },
     #[error("Redis at {node} has version {found}, and at least {MAJOR_MIN}.0 is needed, with which sharded channels came")]
     TooOld { node: String, found: String },
     #[error("Redis at {node} is no cluster: set cluster-enabled there, or name another")]
@@ -101,6 +103,8 @@ fn refused(node: &str, error: &RedisError) -> VisitError {
         ErrorKind::Server(_) | ErrorKind::Extension if error.to_string().contains("unknown command") => {
             VisitError::TooOld { node, found: "5 or less".to_owned() }
         }
+        // rustls says so in words only.
+        _ if error.to_string().contains("peer certificate") => VisitError::NotTrusted { node, why: error.to_string() },
         _ => VisitError::Away(error::reason(error)),
     }
 }

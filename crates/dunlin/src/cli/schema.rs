@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
-use dunlin::cluster;
+use dunlin::{cluster, life};
 use dunlin_cassandra::schema;
 
 use super::{Configured, runtime};
@@ -45,8 +45,13 @@ impl Schema {
                 schema::apply(&cassandra).await.context("the message store")?;
                 dunlin_kafka::create_topic(&kafka).await.context("the log")?;
             }
-            dunlin_cassandra::Messages::open(cassandra.clone()).await.context("the message store")?;
-            dunlin_kafka::EventLog::open(kafka.clone()).await.context("the log")?;
+            if let Schema::Apply(_) = self {
+                let store = dunlin_cassandra::Messages::open(cassandra.clone()).await.context("the message store")?;
+                let log = dunlin_kafka::EventLog::open(kafka.clone()).await.context("the log")?;
+                life::begin_first(&store, &log).await?;
+            } else {
+                life::open(&config).await?;
+            }
             println!(
                 "keyspace {} has schema version {}; topic {} has {} partitions",
                 cassandra.keyspace,

@@ -52,6 +52,10 @@ impl EventLog for Partitions {
         self.0
     }
 
+    fn begins(&self, _: Partition) -> Seq {
+        Seq::ZERO
+    }
+
     async fn tail(&self, _: Partition, _: Offset) -> Result<Box<dyn Tail>, StoreError> {
         absent()
     }
