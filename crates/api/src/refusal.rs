@@ -83,6 +83,7 @@ impl From<AppError> for Refusal {
             ),
             AppError::Rejected(rejection) => rejected(rejection),
             AppError::Parked => refuse(Code::ConversationParked, "an event of this conversation could not be read by this version"),
+            AppError::Overdue => refuse(Code::Busy, "what waits to be made visible is too old; nothing more is taken until it is visible"),
             AppError::Busy => refuse(Code::Busy, "too much waits to be made visible"),
             AppError::NotYet => refuse(Code::NotYet, "what at_least names is not visible yet"),
             AppError::TokenRevoked => refuse(Code::TokenRevoked, "this token was issued before the user's tokens were revoked"),

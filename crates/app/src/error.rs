@@ -28,6 +28,9 @@ pub enum AppError {
     /// Nothing was done; come back in a moment.
     #[error("too many events wait to be projected")]
     Busy,
+    /// Nothing was done: the log might delete what waits before it is projected.
+    #[error("what waits to be projected is too old")]
+    Overdue,
     /// Nothing was read: what the caller wants to see is not projected yet.
     #[error("the state is not that far yet")]
     NotYet,

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -35,6 +35,8 @@ pub struct Outcomes {
     waiting: Mutex<HashMap<RequestId, Waiting>>,
     /// Log keys whose events are set aside: nobody will be told what becomes of them for now.
     parked: RwLock<HashSet<LogKey>>,
+    /// Whether what waits is so old that nothing more may be taken.
+    overdue: AtomicBool,
 }
 
 struct Waiting {
@@ -55,7 +57,14 @@ pub struct Place<'a> {
 impl Outcomes {
     pub fn new(node: NodeId, unprojected_max: usize) -> Outcomes {
         let places = Arc::new(Semaphore::new(unprojected_max));
-        Outcomes { node, next: AtomicU64::new(1), places, waiting: Mutex::default(), parked: RwLock::default() }
+        Outcomes {
+            node,
+            next: AtomicU64::new(1),
+            places,
+            waiting: Mutex::default(),
+            parked: RwLock::default(),
+            overdue: AtomicBool::new(false),
+        }
     }
 
     /// Waits for a place; `Busy` if the projector is too far behind.
@@ -124,6 +133,15 @@ impl Outcomes {
 
     pub fn parked_len(&self) -> usize {
         self.parked.read().expect("nothing panics while it holds this lock").len()
+    }
+
+    /// Told by whoever knows how old the oldest event is that waits, and for how long the log keeps it.
+    pub fn set_overdue(&self, overdue: bool) {
+        self.overdue.store(overdue, Ordering::Relaxed);
+    }
+
+    pub fn is_overdue(&self) -> bool {
+        self.overdue.load(Ordering::Relaxed)
     }
 
     pub fn waiting_len(&self) -> usize {

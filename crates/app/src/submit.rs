@@ -39,6 +39,9 @@ impl App {
         if self.outcomes.is_parked(&key) {
             return Err(AppError::Parked);
         }
+        if self.outcomes.is_overdue() {
+            return Err(AppError::Overdue);
+        }
         let place = self.outcomes.place().await?;
         let event = Event { id: EventId(self.ids.bits128()), key, rules: RULES, origin: Some(place.origin), actor, body };
         let seq: Seq = self.log.append(&key, &event).await?.seq;

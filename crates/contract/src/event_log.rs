@@ -51,6 +51,13 @@ pub async fn what_was_appended_is_read_in_order(log: &dyn EventLog) {
     assert!(seqs[0] >= Seq::from_u64(2 << 40).unwrap(), "live epochs start at 2");
 }
 
+pub async fn what_is_appended_belongs_to_the_present_life(log: &dyn EventLog) {
+    let pair = ids::pair();
+    let begins = log.begins(pair.log_key().partition(log.partitions()));
+    let seq = log.append(&pair.log_key(), &event(&pair, "hello")).await.unwrap().seq;
+    assert!(seq >= begins && seq.epoch() == begins.epoch(), "{seq} {begins}");
+}
+
 pub async fn an_event_comes_back_as_it_was(log: &dyn EventLog) {
     let pair = ids::pair();
     let sent = event(&pair, "hello");

@@ -127,6 +127,7 @@ contract! { $
     ]
     event_log: [
         what_was_appended_is_read_in_order,
+        what_is_appended_belongs_to_the_present_life,
         an_event_comes_back_as_it_was,
         appends_called_in_order_are_read_in_order,
         a_tail_begins_where_it_was_told,

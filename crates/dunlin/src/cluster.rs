@@ -7,15 +7,23 @@ use dunlin_app::{App, Order, Outcomes, Projector, Rules, Shares, Ticks};
 use dunlin_embedded::{Directory, RandomIds, SystemClock};
 use dunlin_model::{Millis, NodeId};
 use dunlin_ports::{Clock, Ephemeral, IdGen, MessageStore, SessionBus};
+use dunlin_redis::{Visit, VisitError};
 use tokio::{sync::watch, task::JoinHandle};
 use tracing::{info, warn};
 
-use crate::config::{Config, EphemeralEngine};
+use crate::{
+    clocks,
+    config::{Config, EphemeralEngine, Kafka, Sasl},
+    life,
+};
 
 /// A partition without events says so after this.
 const TICK_AFTER: Duration = Duration::from_secs(5);
 /// How long after a bus that broke off it is listened to again.
 const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often it is looked how old the oldest event is that waits; and while it is too old.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN_SOON: Duration = Duration::from_secs(1);
 
 pub struct ClusterNode {
     pub app: App,
@@ -34,10 +42,11 @@ impl ClusterNode {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn IdGen> = Arc::new(RandomIds);
         let node = NodeId(u64::from_be_bytes(*ids.bits128().first_chunk().expect("16 bytes begin with 8")));
-        let log = Arc::new(dunlin_kafka::EventLog::open(kafka(config)).await.context("the log")?);
-        let messages = Arc::new(dunlin_cassandra::Messages::open(cassandra(config)?).await.context("the message store")?);
+        let (messages, log) = life::open(config).await?;
+        clocks::agree("Cassandra", &*clock, messages.now()).await?;
+        let (messages, log) = (Arc::new(messages), Arc::new(log));
         let store: Arc<dyn MessageStore> = messages.clone();
-        let redis = redis(config)?;
+        let redis = redis(config, &*clock).await?;
         let (ephemeral, bus) = ephemeral_and_bus(config, redis.as_ref(), node, &clock)?;
         let directory = Arc::new(directory(&config.server.data)?);
         if config.engines.several_nodes {
@@ -52,6 +61,7 @@ impl ClusterNode {
                 let (outcomes, store) = (Arc::clone(&outcomes), Arc::clone(&store));
                 async move { outcomes.sweep(&*store).await }
             }),
+            tokio::spawn(watch_backlog(Arc::clone(&outcomes), Arc::clone(&store), Arc::clone(&clock), kafka(config)?)),
         ];
         let app = App {
             log: log.clone(),
@@ -91,7 +101,11 @@ impl ClusterNode {
             count => Some(format!("{count} log keys are parked: an event of each could not be read by this version; see the logs")),
         };
         let redis = self.redis.as_ref().and_then(dunlin_redis::Cluster::trouble).map(|trouble| format!("Redis: {trouble}"));
-        let others = [self.shares.trouble(), self.log.trouble(), redis, parked];
+        let overdue = self.app.outcomes.is_overdue().then(|| {
+            "what waits to be projected is older than half of the time that Kafka keeps it: nothing more is taken until it is not"
+                .to_owned()
+        });
+        let others = [self.shares.trouble(), self.log.trouble(), redis, parked, overdue];
         stuck.chain(others.into_iter().flatten()).collect()
     }
 
@@ -133,15 +147,57 @@ async fn listen(outcomes: Arc<Outcomes>, bus: Arc<dyn SessionBus>) {
     }
 }
 
-pub fn kafka(config: &Config) -> dunlin_kafka::Options {
+/// Kafka deletes what is too old, projected or not. Long before that, nothing more is taken.
+async fn watch_backlog(outcomes: Arc<Outcomes>, store: Arc<dyn MessageStore>, clock: Arc<dyn Clock>, log: dunlin_kafka::Options) {
+    loop {
+        // While it can't be told, it stays as it is: a store that is away makes the backlog grow, but not by days.
+        if let Ok(horizon) = store.horizon(log.partitions).await {
+            outcomes.set_overdue(is_overdue(clock.now(), horizon, log.retention));
+        }
+        tokio::time::sleep(if outcomes.is_overdue() { LOOK_AGAIN_SOON } else { LOOK_AGAIN }).await;
+    }
+}
+
+/// Whether an event that is not projected yet may be older than half of the retention. A log that was never projected has no horizon.
+fn is_overdue(now: Millis, horizon: Millis, retention: Duration) -> bool {
+    horizon > Millis::ZERO && u128::from(now.0.saturating_sub(horizon.0)) > retention.as_millis() / 2
+}
+
+pub fn kafka(config: &Config) -> Result<dunlin_kafka::Options> {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let kafka = &config.kafka;
-    dunlin_kafka::Options {
+    Ok(dunlin_kafka::Options {
         partitions: kafka.partitions,
         replicas: kafka.replicas,
         retention: DAY * u32::try_from(kafka.retention_days).unwrap_or(u32::MAX),
+        properties: way_in(kafka)?,
         ..dunlin_kafka::Options::new(kafka.brokers.join(","), &kafka.topic)
+    })
+}
+
+/// As librdkafka calls it.
+fn way_in(kafka: &Kafka) -> Result<BTreeMap<String, String>> {
+    let mechanism = match kafka.sasl {
+        Sasl::None => None,
+        Sasl::Plain => Some("PLAIN"),
+        Sasl::ScramSha256 => Some("SCRAM-SHA-256"),
+        Sasl::ScramSha512 => Some("SCRAM-SHA-512"),
+    };
+    let protocol = match (mechanism.is_some(), kafka.tls) {
+        (false, false) => "plaintext",
+        (false, true) => "ssl",
+        (true, false) => "sasl_plaintext",
+        (true, true) => "sasl_ssl",
+    };
+    let mut properties = vec![("security.protocol", protocol.to_owned())];
+    if let Some(mechanism) = mechanism {
+        let password = secret("kafka.password_file", &kafka.password_file)?.unwrap_or_default();
+        properties.extend([("sasl.mechanism", mechanism.to_owned()), ("sasl.username", kafka.user.clone()), ("sasl.password", password)]);
     }
+    if kafka.tls && !kafka.ca_file.as_os_str().is_empty() {
+        properties.push(("ssl.ca.location", kafka.ca_file.to_str().context("kafka.ca_file must be UTF-8")?.to_owned()));
+    }
+    Ok(properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 pub fn cassandra(config: &Config) -> Result<dunlin_cassandra::Options> {
@@ -154,13 +210,15 @@ pub fn cassandra(config: &Config) -> Result<dunlin_cassandra::Options> {
         datacenter: cassandra.datacenter.clone(),
         replication: BTreeMap::from([(cassandra.datacenter.clone(), cassandra.replicas)]),
         user: cassandra.user.clone(),
-        password: password(&cassandra.password_file)?.unwrap_or_default(),
+        password: secret("cassandra.password_file", &cassandra.password_file)?.unwrap_or_default(),
+        tls: certificates("cassandra.ca_file", cassandra.tls, &cassandra.ca_file)?,
         dedup_keep: dedup_window(config) + retention,
         ..dunlin_cassandra::Options::default()
     })
 }
 
-fn redis(config: &Config) -> Result<Option<dunlin_redis::Cluster>> {
+/// Redis that is away is done without; one that answers must be right.
+async fn redis(config: &Config, clock: &dyn Clock) -> Result<Option<dunlin_redis::Cluster>> {
     let engines = &config.engines;
     if engines.ephemeral != EphemeralEngine::Redis && engines.bus != EphemeralEngine::Redis {
         return Ok(None);
@@ -169,7 +227,14 @@ fn redis(config: &Config) -> Result<Option<dunlin_redis::Cluster>> {
     let mut options = dunlin_redis::Options::new(redis.nodes.iter().cloned());
     options.prefix.clone_from(&redis.prefix);
     options.username = Some(redis.user.clone()).filter(|user| !user.is_empty());
-    options.password = password(&redis.password_file)?;
+    options.password = secret("redis.password_file", &redis.password_file)?;
+    options.tls = redis.tls;
+    options.trusted = certificates("redis.ca_file", redis.tls, &redis.ca_file)?;
+    match Visit::pay(&options).await {
+        Ok(mut visit) => clocks::agree("Redis", clock, visit.now()).await?,
+        Err(VisitError::Away(why)) => warn!(why, "starting without Redis: slower, and nothing is lost"),
+        Err(error) => return Err(error.into()),
+    }
     Ok(Some(dunlin_redis::Cluster::open(&options).context("redis")?))
 }
 
@@ -198,15 +263,38 @@ fn directory(data: &Path) -> Result<Directory> {
     Ok(Directory::open(&data.join("directory.sqlite"))?)
 }
 
-fn password(file: &Path) -> Result<Option<String>> {
+/// What a file holds; none if none is named.
+fn secret(key: &str, file: &Path) -> Result<Option<String>> {
     if file.as_os_str().is_empty() {
         return Ok(None);
     }
-    let text = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+    let text = fs::read_to_string(file).with_context(|| format!("{key}: failed to read {}", file.display()))?;
     Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// The PEM file of those who are trusted, where one is asked for.
+fn certificates(key: &str, is_asked_for: bool, file: &Path) -> Result<Option<Vec<u8>>> {
+    if !is_asked_for || file.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(fs::read(file).with_context(|| format!("{key}: failed to read {}", file.display()))?))
 }
 
 fn dedup_window(config: &Config) -> Duration {
     const HOUR_S: u64 = 60 * 60;
     Duration::from_secs(config.messages.dedup_window_h * HOUR_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_more_than_half_of_the_retention_is_overdue() {
+        let (now, retention) = (Millis(1_000_000), Duration::from_secs(200));
+        assert!(!is_overdue(now, Millis(900_000), retention));
+        assert!(is_overdue(now, Millis(899_999), retention));
+        assert!(!is_overdue(now, Millis::ZERO, retention), "nothing was projected yet");
+        assert!(!is_overdue(now, Millis(1_000_001), retention));
+    }
 }

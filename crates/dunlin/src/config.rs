@@ -123,6 +123,24 @@ pub struct Kafka {
     pub partitions: u32,
     pub replicas: u16,
     pub retention_days: u64,
+    pub tls: bool,
+    pub ca_file: PathBuf,
+    pub sasl: Sasl,
+    pub user: String,
+    pub password_file: PathBuf,
+}
+
+/// How to log in to Kafka.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+pub enum Sasl {
+    #[serde(rename = "none")]
+    None,
+    #[serde(rename = "plain")]
+    Plain,
+    #[serde(rename = "scram-sha-256")]
+    ScramSha256,
+    #[serde(rename = "scram-sha-512")]
+    ScramSha512,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -134,6 +152,8 @@ pub struct Cassandra {
     pub replicas: u32,
     pub user: String,
     pub password_file: PathBuf,
+    pub tls: bool,
+    pub ca_file: PathBuf,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -143,6 +163,8 @@ pub struct Redis {
     pub prefix: String,
     pub user: String,
     pub password_file: PathBuf,
+    pub tls: bool,
+    pub ca_file: PathBuf,
 }
 
 impl Config {
@@ -195,6 +217,7 @@ impl Config {
         ensure!((1..=1024).contains(&state.memtable_mib), "state.memtable_mib must be 1 to 1024");
         ensure!((1..=65536).contains(&state.cache_mib), "state.cache_mib must be 1 to 65536");
         self.check_engines()?;
+        self.check_ways_in()?;
         self.robots().map(drop)
     }
 
@@ -219,6 +242,25 @@ impl Config {
         for (key, list) in [("kafka.brokers", &kafka.brokers), ("cassandra.nodes", &cassandra.nodes), ("redis.nodes", &redis.nodes)] {
             ensure!(!list.is_empty(), "{key} must name at least one");
         }
+        Ok(())
+    }
+
+    /// How engines are entered. Whether they let us in, they say themselves.
+    fn check_ways_in(&self) -> Result<()> {
+        let Config { kafka, cassandra, redis, .. } = self;
+        for (section, tls) in [("kafka", kafka.tls), ("cassandra", cassandra.tls), ("redis", redis.tls)] {
+            ensure!(cfg!(feature = "tls") || !tls, "{section}.tls is on, but this program was built without the feature `tls`");
+        }
+        let is_scram = matches!(kafka.sasl, Sasl::ScramSha256 | Sasl::ScramSha512);
+        ensure!(cfg!(feature = "tls") || !is_scram, "kafka.sasl is SCRAM, but this program was built without the feature `tls`");
+        let has_password = !kafka.user.is_empty() && !kafka.password_file.as_os_str().is_empty();
+        ensure!(kafka.sasl == Sasl::None || has_password, "kafka.sasl needs kafka.user and kafka.password_file");
+        ensure!(!cassandra.tls || !cassandra.ca_file.as_os_str().is_empty(), "cassandra.tls needs cassandra.ca_file");
+        // The configuration is printed and passed on; and what follows could be a password, so it is not repeated.
+        ensure!(
+            !redis.nodes.iter().any(|node| node.contains('@')),
+            "redis.nodes: user and password belong into redis.user and redis.password_file"
+        );
         Ok(())
     }
 
@@ -360,6 +402,18 @@ mod tests {
         assert!(refusal("[engines]\nseveral_nodes = true", &[]).contains("engines.log is in this process alone"));
         assert!(load(&format!("{text}\nbus = \"redis\""), &[]).is_ok());
         assert!(refusal("[engines]\nlog = \"rabbit\"", &[]).contains("embedded"));
+    }
+
+    #[test]
+    fn a_way_in_that_lacks_something_is_told_with_what_it_needs() {
+        assert!(refusal("[kafka]\nsasl = \"plain\"", &[]).contains("kafka.sasl needs kafka.user and kafka.password_file"));
+        assert!(refusal("[kafka]\nsasl = \"gssapi\"", &[]).contains("kafka.sasl: unknown variant"));
+        let why = refusal("[redis]\nnodes = [\"redis://ann:hunter2@127.0.0.1:1\"]", &[]);
+        assert!(why.contains("belong into redis.user and redis.password_file") && !why.contains("hunter2"), "{why}");
+        for section in ["kafka", "cassandra", "redis"] {
+            let loaded = load(&format!("[{section}]\ntls = true\nca_file = \"ca.pem\""), &[]);
+            assert_eq!(loaded.is_ok(), cfg!(feature = "tls"), "what this build can't do is told at once");
+        }
     }
 
     #[test]

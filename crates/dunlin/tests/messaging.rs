@@ -61,6 +61,20 @@ fn accepted(outcome: Outcome) -> Accepted {
     accepted
 }
 
+/// The log deletes what is old, projected or not: before that happens, it takes nothing more.
+#[tokio::test]
+async fn nothing_is_taken_while_what_waits_is_too_old() {
+    let world = world().await;
+    world.ann_sends(1).await;
+    world.engine.app.outcomes.set_overdue(true);
+    let refused = world.engine.app.send(text_to(Destination::User(world.bea.clone()), &world.ann, "a9", "too late")).await;
+    assert!(matches!(refused, Err(AppError::Overdue)));
+    let again = send(&world.engine.app, &world.ann, &world.bea, "a0", "message 0").await;
+    assert!(matches!(again, Outcome::Duplicate(_)), "what was taken before is still known: {again:?}");
+    world.engine.app.outcomes.set_overdue(false);
+    assert_eq!(world.bea_replies("b0").await.n, N(2));
+}
+
 #[tokio::test]
 async fn a_retry_returns_the_first_answer_and_another_body_is_refused() {
     let world = world().await;

@@ -3,13 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+#[path = "support/node.rs"]
+mod node;
 #[path = "wire/profile.rs"]
 mod profile;
 
 use std::{
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,46 +21,12 @@ use dunlin_client::{
     Client,
     protocol::{Outcome, TokenBody},
 };
+use node::Node;
 use profile::Place;
 
 /// Longer than a member of the group may be silent.
 const LONGER_THAN_A_SESSION: Duration = Duration::from_secs(14);
 const PAIRS: usize = 8;
-
-struct Node {
-    process: Child,
-    url: String,
-    key: Option<String>,
-}
-
-impl Node {
-    fn start(place: &Place, data: &Path) -> Node {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).envs(place.environment.iter().cloned());
-        command.env("DUNLIN_LOG", "error").env("DUNLIN_LIMITS_USER_PER_S", "0");
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let (mut url, mut key) = (None, None);
-        for line in BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap) {
-            url = url.or(line.split_once(" on http://").map(|(_, address)| format!("http://{address}")));
-            key = key.or(line.trim().starts_with("dk_").then(|| line.trim().to_owned()));
-            if line.contains("/v1/conversations") {
-                break;
-            }
-        }
-        Node { process, url: url.unwrap(), key }
-    }
-
-    fn signal(&self, signal: &str) {
-        assert!(Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap().success());
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 /// Whether a sender waits for each message to be visible before it sends the next.
 #[derive(Clone, Copy, PartialEq)]

@@ -35,6 +35,10 @@ impl Seq {
         self.0
     }
 
+    pub fn epoch(self) -> Epoch {
+        Epoch(u16::try_from(self.0 >> OFFSET_BITS).expect("a seq is below 2^53"))
+    }
+
     /// Where its event stands in its partition.
     pub fn offset(self) -> Offset {
         Offset(self.0 & ((1 << OFFSET_BITS) - 1))
@@ -62,6 +66,10 @@ pub struct Epoch(#[n(0)] pub u16);
 
 impl Epoch {
     pub const FIRST_LIVE: Epoch = Epoch(2);
+
+    pub fn next(self) -> Epoch {
+        Epoch(self.0 + 1)
+    }
 }
 
 /// A record's ordinal in its partition.
@@ -118,6 +126,7 @@ mod tests {
         assert_eq!(seq(2, 0).get(), 2_199_023_255_552);
         assert!(seq(2, (1 << 40) - 1) < seq(3, 0));
         assert_eq!(seq(8191, (1 << 40) - 1), Seq::MAX);
+        assert_eq!((seq(3, 7).epoch(), seq(3, 7).offset(), Seq::MAX.epoch()), (Epoch(3), Offset(7), Epoch(8191)));
         assert_eq!(Seq::from_u64(1 << 53), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use dunlin_model::{Event, LogKey, Offset, Partition, Position, Seq};
+use dunlin_model::{Epoch, Event, LogKey, Millis, Offset, Partition, Position, Seq};
 
 use crate::StoreError;
 
@@ -20,6 +20,9 @@ pub trait EventLog: Send + Sync {
 
     /// How many partitions the log has. Never changes.
     fn partitions(&self) -> u32;
+
+    /// The first seq of a partition in the log's present life: what has a lower one belongs to a log that is gone.
+    fn begins(&self, partition: Partition) -> Seq;
 
     /// The records of one partition from an offset on. `Err(Corrupt)` if that offset is no longer kept.
     async fn tail(&self, partition: Partition, from: Offset) -> Result<Box<dyn Tail>, StoreError>;
@@ -46,6 +49,19 @@ pub trait Share: Send {
     /// The partitions that are this node's to project from now on, ascending; none is a share too. The first call returns the first share,
     /// later ones wait for the next change. Neither an error nor dropping the future loses a change.
     async fn next(&mut self) -> Result<Vec<Partition>, StoreError>;
+}
+
+/// One life of a log that can be lost, as the message store remembers it. A log that takes its place begins another, with the next epoch, so
+/// that no seq ever means two events.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Life {
+    pub epoch: Epoch,
+    /// Which log it is, in words of its engine.
+    pub log: String,
+    /// Where it begins in each partition; at its first record in those that are not named.
+    pub begins: Vec<Offset>,
+    /// No event of it has an earlier time, whatever the clocks of its engine say: a feed never goes backwards.
+    pub not_before: Millis,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

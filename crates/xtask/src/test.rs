@@ -122,7 +122,22 @@ fn cluster(root: &Path) -> Result<()> {
     let of_workspace = ["test", "--workspace", "--locked", "--features", ENGINES];
     let tested = run(&[
         &of_workspace[..],
-        &["--test", "contract", "--test", "beyond", "--test", "cluster", "--test", "wire", "--test", "several_nodes"],
+        &[
+            "--test",
+            "contract",
+            "--test",
+            "beyond",
+            "--test",
+            "cluster",
+            "--test",
+            "wire",
+            "--test",
+            "several_nodes",
+            "--test",
+            "misconfigured",
+            "--test",
+            "reopened",
+        ],
     ]
     .concat());
     // What ran before goes on.

@@ -3,7 +3,8 @@
 use dunlin_model::DecodeError;
 use dunlin_ports::StoreError;
 use scylla::errors::{
-    DeserializationError, ExecutionError, IntoRowsResultError, MaybeFirstRowError, NewSessionError, RowsError, TypeCheckError,
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, DeserializationError, ExecutionError,
+    IntoRowsResultError, MaybeFirstRowError, MetadataError, NewSessionError, RowsError, SingleRowError, TypeCheckError,
 };
 
 use crate::SchemaError;
@@ -12,6 +13,12 @@ use crate::SchemaError;
 pub enum ConnectError {
     #[error("failed to reach Cassandra at {nodes}: {why}")]
     Unreachable { nodes: String, why: String },
+    #[error("Cassandra at {nodes} does not let us in: {why}; look at cassandra.user and cassandra.password_file")]
+    NotLetIn { nodes: String, why: String },
+    #[error("Cassandra has version {found}, and at least {needed}.0 is needed, with which unified compaction came")]
+    TooOld { found: String, needed: u32 },
+    #[error("TLS to Cassandra can't be had: {0}")]
+    Tls(String),
     #[error(transparent)]
     Schema(#[from] SchemaError),
     #[error("Cassandra did not get ready within {0} s")]
@@ -21,8 +28,26 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    pub(crate) fn unreachable(nodes: &[String], error: &NewSessionError) -> ConnectError {
-        ConnectError::Unreachable { nodes: nodes.join(", "), why: error.to_string() }
+    pub(crate) fn of_session(nodes: &[String], error: NewSessionError) -> ConnectError {
+        let nodes = nodes.join(", ");
+        let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken { last_connection_error })) =
+            error
+        else {
+            return ConnectError::Unreachable { nodes, why: error.to_string() };
+        };
+        match not_let_in(&last_connection_error) {
+            Some(why) => ConnectError::NotLetIn { nodes, why },
+            None => ConnectError::Unreachable { nodes, why: last_connection_error.to_string() },
+        }
+    }
+}
+
+fn not_let_in(error: &ConnectionError) -> Option<String> {
+    let ConnectionError::ConnectionSetupRequestError(request) = error else { return None };
+    match request.get_error() {
+        ConnectionSetupRequestErrorKind::MissingAuthentication => Some("it asks for a user and a password".to_owned()),
+        ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, said) => Some(said.clone()),
+        _ => None,
     }
 }
 
@@ -59,4 +84,4 @@ macro_rules! or_corrupt {
         })*
     };
 }
-or_corrupt!(IntoRowsResultError, MaybeFirstRowError, RowsError, DeserializationError, TypeCheckError, DecodeError);
+or_corrupt!(IntoRowsResultError, MaybeFirstRowError, RowsError, SingleRowError, DeserializationError, TypeCheckError, DecodeError);

@@ -12,12 +12,15 @@ mod bare;
 mod buckets;
 mod error;
 mod feed_months;
+mod life;
 mod options;
 mod read;
 mod row;
 pub mod schema;
+mod server;
 mod statements;
 mod store;
+mod tls;
 mod write;
 
 pub use error::ConnectError;

@@ -13,6 +13,8 @@ pub struct Options {
     pub user: String,
     /// Empty where nobody is asked for one.
     pub password: String,
+    /// The certificates that are trusted, in PEM; none: without TLS.
+    pub tls: Option<Vec<u8>>,
     pub connect_timeout: Duration,
     pub request_timeout: Duration,
     /// How many statements of one call are under way at once.
@@ -31,6 +33,7 @@ impl Default for Options {
             replication: BTreeMap::from([("dc1".into(), 3)]),
             user: String::new(),
             password: String::new(),
+            tls: None,
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(5),
             in_flight_max: 256,

@@ -14,7 +14,9 @@ use crate::{
 };
 
 /// What one version adds to the one before.
-const MIGRATIONS: &[&[&str]] = &[&[
+const MIGRATIONS: &[&[&str]] = &[V1, V2];
+
+const V1: &[&str] = &[
     // Messages. A thread is a conversation's id, and from its second bucket on also the bucket's number: a bucket is cut at 10,000 messages or
     // 32 MiB, so a partition stays small however long a conversation gets. The first one tells whether there are more.
     "CREATE TABLE IF NOT EXISTS messages (
@@ -89,7 +91,14 @@ const MIGRATIONS: &[&[&str]] = &[&[
     "CREATE TABLE IF NOT EXISTS checkpoints (
         shard int, part int, seq bigint, log_time timestamp, event_id blob, PRIMARY KEY (shard, part)
     ) WITH compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = 259200",
-]];
+];
+
+const V2: &[&str] = &[
+    // Which log the state is made from; the highest epoch counts, the others tell what was.
+    "CREATE TABLE IF NOT EXISTS log_lives (
+        id int, epoch int, log text, begins frozen<list<bigint>>, not_before timestamp, PRIMARY KEY (id, epoch)
+    ) WITH CLUSTERING ORDER BY (epoch DESC) AND compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = 259200",
+];
 
 /// Which version a keyspace has.
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_versions (id int PRIMARY KEY, version int)";
@@ -229,7 +238,7 @@ mod tests {
     #[test]
     fn no_column_is_a_counter_or_a_collection_that_is_not_frozen() {
         for statement in MIGRATIONS.iter().copied().flatten() {
-            let without_frozen = statement.replace("frozen<map<text, text>>", "");
+            let without_frozen = statement.replace("frozen<map<text, text>>", "").replace("frozen<list<bigint>>", "");
             assert!(!["counter", "map<", "list<", "set<"].iter().any(|kind| without_frozen.contains(kind)), "{statement}");
         }
     }

@@ -28,8 +28,9 @@ use crate::{
     buckets::Buckets,
     error::{OrCorrupt as _, of_read, of_write},
     feed_months::FeedMonths,
-    schema,
+    schema, server,
     statements::Statements,
+    tls,
 };
 
 /// Requests to Cassandra; what is written together is one.
@@ -46,7 +47,7 @@ pub(crate) struct Line<'a> {
 }
 
 pub struct Messages {
-    session: Session,
+    pub(crate) session: Session,
     pub(crate) statements: Statements,
     pub(crate) feed_months: FeedMonths,
     pub(crate) buckets: Buckets,
@@ -168,7 +169,7 @@ pub(crate) async fn within_start_max<T>(start: impl Future<Output = Result<T, Co
     tokio::time::timeout(START_MAX, start).await.unwrap_or(Err(ConnectError::Slow(START_MAX.as_secs())))
 }
 
-/// A session without a keyspace.
+/// A session without a keyspace, with a Cassandra that this program can use.
 pub(crate) async fn connect(options: &Options) -> Result<Session, ConnectError> {
     let balancing = DefaultPolicy::builder().prefer_datacenter(options.datacenter.clone()).token_aware(true).build();
     let profile = ExecutionProfile::builder()
@@ -184,5 +185,10 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, ConnectError> 
     if !options.user.is_empty() {
         builder = builder.user(&options.user, &options.password);
     }
-    builder.build().await.map_err(|error| ConnectError::unreachable(&options.nodes, &error))
+    if let Some(trusted) = &options.tls {
+        builder = builder.tls_context(Some(tls::context(trusted)?));
+    }
+    let session = builder.build().await.map_err(|error| ConnectError::of_session(&options.nodes, error))?;
+    server::check(&session).await?;
+    Ok(session)
 }

@@ -9,6 +9,8 @@ use std::{
 };
 
 use dunlin_cassandra::{ConnectError, Messages, Options, SchemaError, schema};
+use dunlin_model::{Epoch, Millis, Offset};
+use dunlin_ports::Life;
 use tokio::runtime::Runtime;
 
 dunlin_contract::message_store!(store().await);
@@ -63,6 +65,18 @@ async fn another_replication_is_refused() {
 async fn a_cluster_that_does_not_answer_is_told_by_its_address() {
     let error = refusal(Options { nodes: vec!["127.0.0.1:1".into()], ..options("dunlin_contract") }).await;
     assert!(matches!(&error, ConnectError::Unreachable { nodes, .. } if nodes == "127.0.0.1:1"), "{error}");
+}
+
+#[tokio::test]
+async fn the_latest_life_of_the_log_counts_whenever_it_was_written() {
+    let options = options("dunlin_lives");
+    schema::apply(&options).await.unwrap();
+    let store = Messages::open(options).await.unwrap();
+    let life = |epoch| Life { epoch, log: format!("log {}", epoch.0), begins: vec![Offset(7), Offset(0)], not_before: Millis(5) };
+    for epoch in [Epoch(2), Epoch(4), Epoch(3)] {
+        store.begin_life(&life(epoch)).await.unwrap();
+    }
+    assert_eq!(store.life().await.unwrap(), Some(life(Epoch(4))));
 }
 
 #[tokio::test]

@@ -53,6 +53,10 @@ impl dunlin_ports::EventLog for EventLog {
         1
     }
 
+    fn begins(&self, _: Partition) -> Seq {
+        Seq::new(Epoch(self.log.epoch()), Offset(0))
+    }
+
     async fn tail(&self, _: Partition, from: Offset) -> Result<Box<dyn Tail>, StoreError> {
         let tail = self.log.tail(from.0)?;
         Ok(Box::new(LogTail { tail, epoch: Epoch(self.log.epoch()) }))

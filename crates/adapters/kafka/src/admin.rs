@@ -95,8 +95,7 @@ impl Admin<'_> {
     /// With what librdkafka said beside its error, which is rarely more than "timed out".
     fn away(&self, error: &KafkaError) -> OpenError {
         while self.asking.poll(REASONS_WAIT).is_some() {}
-        let why = self.context.trouble().unwrap_or_else(|| sentence(error));
-        OpenError::Away { brokers: self.options.brokers.clone(), why }
+        not_answered(&self.options.brokers, error, &self.context)
     }
 
     fn admin_options(&self) -> AdminOptions {
@@ -105,5 +104,44 @@ impl Admin<'_> {
 
     fn time_left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now()).max(ANSWER_WAIT_MIN)
+    }
+}
+
+fn not_answered(brokers: &str, error: &KafkaError, context: &Context) -> OpenError {
+    let brokers = brokers.to_owned();
+    // The crate tells none of this one.
+    let code = match error {
+        KafkaError::AdminOp(code) => Some(*code),
+        error => error.rdkafka_error_code(),
+    };
+    match code {
+        Some(RDKafkaErrorCode::UnsupportedFeature) => return OpenError::TooOld { brokers, why: sentence(error) },
+        // A listener that wants TLS or a password hangs up without a word.
+        Some(RDKafkaErrorCode::BrokerTransportFailure) if context.trouble().is_none() => {
+            let why = "it hangs up, as one does that expects TLS or a password: look at kafka.tls and kafka.sasl".to_owned();
+            return OpenError::Away { brokers, why };
+        }
+        _ => {}
+    }
+    let why = context.trouble().unwrap_or_else(|| sentence(error));
+    if context.is_not_let_in() { OpenError::NotLetIn { brokers, why } } else { OpenError::Away { brokers, why } }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::ClientContext as _;
+
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_away_too_old_or_does_not_let_us_in() {
+        let (context, of) = (Context::default(), |code| KafkaError::AdminOp(code));
+        let told = |error, context| not_answered("here:1", &error, context).to_string();
+        assert!(told(of(RDKafkaErrorCode::OperationTimedOut), &context).starts_with("Kafka at here:1 does not answer"));
+        assert!(told(of(RDKafkaErrorCode::BrokerTransportFailure), &context).contains("kafka.tls and kafka.sasl"));
+        assert!(told(of(RDKafkaErrorCode::UnsupportedFeature), &context).starts_with("Kafka at here:1 is too old"));
+        context.error(KafkaError::Global(RDKafkaErrorCode::Authentication), "SASL: no");
+        let refused = told(of(RDKafkaErrorCode::OperationTimedOut), &context);
+        assert!(refused.starts_with("Kafka at here:1 does not let us in: SASL: no; look at kafka.sasl"), "{refused}");
     }
 }

@@ -46,6 +46,7 @@ pub struct Context(Arc<State>);
 #[derive(Default)]
 struct State {
     is_away: AtomicBool,
+    is_not_let_in: AtomicBool,
     trouble: Mutex<Option<String>>,
 }
 
@@ -57,6 +58,11 @@ impl Context {
 
     pub fn back(&self) {
         self.0.is_away.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a broker refused our name or password.
+    pub fn is_not_let_in(&self) -> bool {
+        self.0.is_not_let_in.load(Ordering::Relaxed)
     }
 
     /// What went wrong last, for a sentence about a call that failed.
@@ -81,6 +87,8 @@ impl ClientContext for Context {
             // Its reason only counts the brokers: what was said before tells more.
             self.0.is_away.store(true, Ordering::Relaxed);
         } else {
+            let is_refusal = error.rdkafka_error_code() == Some(RDKafkaErrorCode::Authentication);
+            self.0.is_not_let_in.fetch_or(is_refusal, Ordering::Relaxed);
             *self.0.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
         }
     }

@@ -10,6 +10,10 @@ pub enum OpenError {
     Refused(String),
     #[error("Kafka at {brokers} does not answer: {why}")]
     Away { brokers: String, why: String },
+    #[error("Kafka at {brokers} does not let us in: {why}; look at kafka.sasl, kafka.user and kafka.password_file")]
+    NotLetIn { brokers: String, why: String },
+    #[error("Kafka at {brokers} is too old: {why}")]
+    TooOld { brokers: String, why: String },
     #[error("topic `{0}` does not exist: run `dunlin schema apply`")]
     NoTopic(String),
     #[error("topic `{topic}` can't be the log: {}", .problems.join("; "))]

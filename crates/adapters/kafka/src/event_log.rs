@@ -7,14 +7,23 @@ use std::{
 
 use async_trait::async_trait;
 use data_encoding::BASE32_NOPAD;
-use dunlin_model::{Event, LogKey, Offset, Partition, Seq};
-use dunlin_ports::{Appended, StoreError};
+use dunlin_model::{Event, EventId, LogKey, Millis, Offset, Partition, Seq};
+use dunlin_ports::{Appended, StoreError, Tail as _};
 use tokio::sync::watch;
 
-use crate::{OpenError, Options, error::sentence, producer::Producer, reader::Readers, share::Share, tail::Tail, topic};
+use crate::{
+    Extent, OpenError, Options,
+    error::{not_read, sentence},
+    producer::Producer,
+    reader::Readers,
+    share::Share,
+    tail::Tail,
+    topic,
+};
 
 /// How long a node that stops waits for its last appends, and for having left the group.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 pub struct EventLog {
     options: Options,
@@ -37,6 +46,42 @@ impl EventLog {
 
     pub fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Which log this is: Kafka's cluster and the topic. A topic that was deleted and made anew has the same name, so this does not tell
+    /// them apart; what the log holds does.
+    pub async fn identity(&self) -> Result<String, StoreError> {
+        let (producer, topic) = (Arc::clone(&self.producer), self.options.topic.clone());
+        let cluster = self.ask(move || producer.cluster_id(ANSWER_WAIT)).await?;
+        let cluster = cluster.ok_or_else(|| StoreError::Unavailable("Kafka did not tell the id of its cluster".to_owned()))?;
+        Ok(format!("topic {topic} of Kafka cluster {cluster}"))
+    }
+
+    /// How many nodes share out the partitions at present. One that was killed counts for ten more seconds.
+    pub async fn nodes(&self) -> Result<usize, StoreError> {
+        let (producer, group) = (Arc::clone(&self.producer), self.options.group.clone());
+        self.ask(move || producer.members(&group, ANSWER_WAIT)).await?.map_err(|error| not_read("ask who takes part", &error))
+    }
+
+    /// What a partition holds, and where the records after a time begin.
+    pub async fn extent(&self, partition: Partition, time: Millis) -> Result<Extent, StoreError> {
+        self.readers.extent(partition, time).await
+    }
+
+    /// The id of the event at an offset; none if the log does not hold it.
+    pub async fn event_at(&self, partition: Partition, offset: Offset) -> Result<Option<EventId>, StoreError> {
+        let extent = self.extent(partition, Millis::ZERO).await?;
+        if !(extent.low..extent.high).contains(&offset) {
+            return Ok(None);
+        }
+        let records = Tail::open(&self.readers, partition, offset).await?.next(1).await?;
+        Ok(records.first().and_then(|record| Event::decode_key(&record.bytes).ok()).map(|(_, id)| id))
+    }
+
+    /// librdkafka's questions block.
+    async fn ask<T: Send + 'static>(&self, question: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {
+        let answer = tokio::task::spawn_blocking(question).await;
+        answer.map_err(|error| StoreError::Unavailable(format!("a blocking task did not finish: {error}")))
     }
 
     /// To be called last, once no more is appended and every share is dropped: a process that ends before has not left the group, and its
@@ -77,8 +122,12 @@ impl dunlin_ports::EventLog for EventLog {
         self.options.partitions
     }
 
+    fn begins(&self, partition: Partition) -> Seq {
+        Seq::new(self.options.epoch, self.options.begins.get(partition.0 as usize).copied().unwrap_or_default())
+    }
+
     async fn tail(&self, partition: Partition, from: Offset) -> Result<Box<dyn dunlin_ports::Tail>, StoreError> {
-        Ok(Box::new(Tail::open(&self.readers, partition, from, self.options.epoch).await?))
+        Ok(Box::new(Tail::open(&self.readers, partition, from).await?))
     }
 
     async fn join(&self) -> Result<Box<dyn dunlin_ports::Share>, StoreError> {

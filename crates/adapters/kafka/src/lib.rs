@@ -19,4 +19,5 @@ pub use bare::BareProducer;
 pub use error::OpenError;
 pub use event_log::EventLog;
 pub use options::Options;
+pub use reader::Extent;
 pub use topic::{create_topic, delete_topic};

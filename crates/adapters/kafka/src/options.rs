@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use dunlin_model::Epoch;
+use dunlin_model::{Epoch, Millis, Offset};
+use dunlin_ports::Life;
 
 #[derive(Clone)]
 pub struct Options {
@@ -17,6 +18,10 @@ pub struct Options {
     pub retention: Duration,
     /// Which life of the log this topic is.
     pub epoch: Epoch,
+    /// Where that begins in each partition; at 0 in those that are not named.
+    pub begins: Vec<Offset>,
+    /// No record of it has an earlier time.
+    pub not_before: Millis,
     /// The consumer group in which the nodes share out the partitions.
     pub group: String,
     /// Further properties of librdkafka, such as `security.protocol` and `sasl.password`. They may replace what is usual here (`linger.ms`),
@@ -36,15 +41,21 @@ impl Options {
             replicas: 3,
             retention: Duration::from_secs(14 * 24 * 60 * 60),
             epoch: Epoch::FIRST_LIVE,
+            begins: Vec::new(),
+            not_before: Millis::ZERO,
             properties: BTreeMap::new(),
         }
+    }
+
+    pub fn living(self, life: &Life) -> Options {
+        Options { epoch: life.epoch, begins: life.begins.clone(), not_before: life.not_before, ..self }
     }
 }
 
 /// Names the properties, but not their values: a password may be among them.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { brokers, topic, partitions, replicas, retention, epoch, group, properties } = self;
+        let Options { brokers, topic, partitions, replicas, retention, epoch, group, properties, .. } = self;
         f.debug_struct("Options")
             .field("brokers", brokers)
             .field("topic", topic)

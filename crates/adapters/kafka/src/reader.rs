@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use dunlin_model::{Offset, Partition};
+use dunlin_model::{Epoch, Millis, Offset, Partition};
 use dunlin_ports::StoreError;
 use rdkafka::{
     TopicPartitionList,
@@ -59,6 +59,18 @@ impl Readers {
         Readers { options, readers: Mutex::default() }
     }
 
+    pub fn life(&self) -> (Epoch, Millis) {
+        (self.options.epoch, self.options.not_before)
+    }
+
+    /// Where a partition begins and ends, and where the first record after a time is.
+    pub async fn extent(&self, partition: Partition, time: Millis) -> Result<Extent, StoreError> {
+        let reader = self.take(partition)?;
+        let extent = reader.extent(partition, time).await;
+        reader.give_back(partition);
+        extent
+    }
+
     /// A consumer that reads this partition for nobody else.
     pub fn take(&self, partition: Partition) -> Result<Arc<Reader>, StoreError> {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,6 +82,17 @@ impl Readers {
         readers.push(Arc::clone(&reader));
         Ok(reader)
     }
+}
+
+/// What a partition holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// The first offset that is kept.
+    pub low: Offset,
+    /// The one after the last.
+    pub high: Offset,
+    /// The first record after the time that was asked for; `high` if there is none.
+    pub after: Offset,
 }
 
 pub struct Reader {
@@ -129,6 +152,25 @@ impl Reader {
         let (low, high) = answer.map_err(|error| not_read(&format!("ask for the bounds of partition {}", partition.0), &error))?;
         let offset = |offset: i64| Offset(u64::try_from(offset).unwrap_or(0));
         Ok((offset(low), offset(high)))
+    }
+
+    async fn extent(&self, partition: Partition, time: Millis) -> Result<Extent, StoreError> {
+        let (low, high) = self.bounds(partition).await?;
+        let (consumer, topic) = (Arc::clone(&self.consumer), self.topic.clone());
+        let asking = move || {
+            let mut list = TopicPartitionList::new();
+            let after = i64::try_from(time.0.saturating_add(1)).unwrap_or(i64::MAX);
+            list.add_partition_offset(&topic, number(partition), rdkafka::Offset::Offset(after))?;
+            Ok(consumer.offsets_for_times(list, ANSWER_WAIT)?.elements().first().map(|element| element.offset()))
+        };
+        let answer = tokio::task::spawn_blocking(asking).await;
+        let answer = answer.map_err(|error| StoreError::Unavailable(format!("a blocking task did not finish: {error}")))?;
+        let answer = answer.map_err(|error| not_read(&format!("ask for times of partition {}", partition.0), &error))?;
+        let after = match answer {
+            Some(rdkafka::Offset::Offset(offset)) => Offset(u64::try_from(offset).unwrap_or(0)),
+            _ => high,
+        };
+        Ok(Extent { low, high, after: after.clamp(low, high) })
     }
 
     /// Others may read the partition again.

@@ -26,6 +26,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// What one call returns at most, so that a batch of large events stays small in memory.
 const READ_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+const IF_LOST: &str = "; if the log was lost or replaced, stop all nodes and run `dunlin log reopen`";
+
 pub struct Tail {
     reader: Arc<Reader>,
     queue: PartitionQueue<Context>,
@@ -50,13 +52,14 @@ enum Seat {
 }
 
 impl Tail {
-    pub async fn open(readers: &Readers, partition: Partition, from: Offset, epoch: Epoch) -> Result<Tail, StoreError> {
+    pub async fn open(readers: &Readers, partition: Partition, from: Offset) -> Result<Tail, StoreError> {
+        let (epoch, time) = readers.life();
         let reader = readers.take(partition)?;
         let mut queue = reader.queue(partition);
         let arrived = Arc::new(Notify::new());
         let wake = Arc::clone(&arrived);
         queue.set_nonempty_callback(move || wake.notify_one());
-        let mut tail = Tail { reader, queue, arrived, partition, epoch, next: from, time: Millis::ZERO, seat: Seat::Vacant };
+        let mut tail = Tail { reader, queue, arrived, partition, epoch, next: from, time, seat: Seat::Vacant };
         tail.sit_down().await?;
         Ok(tail)
     }
@@ -65,12 +68,12 @@ impl Tail {
         let (low, high) = self.reader.bounds(self.partition).await?;
         let (Offset(next), Partition(partition)) = (self.next, self.partition);
         if self.next < low {
-            let why = format!("offset {next} of partition {partition} is no longer kept: the log begins at {}", low.0);
+            let why = format!("offset {next} of partition {partition} is no longer kept: the log begins at {}{IF_LOST}", low.0);
             return Err(StoreError::Corrupt(why));
         }
         // A new leader may not know yet how far the log was read, so its word about the end counts only once Kafka has refused to read.
         if self.seat == Seat::OutOfRange && self.next > high {
-            let why = format!("offset {next} of partition {partition} is not in the log: it ends at {}", high.0);
+            let why = format!("offset {next} of partition {partition} is not in the log: it ends at {}{IF_LOST}", high.0);
             return Err(StoreError::Corrupt(why));
         }
         // What is left of an earlier tail.

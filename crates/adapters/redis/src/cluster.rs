@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use dunlin_ports::StoreError;
-use redis::{ConnectionInfo, RedisResult, cluster::ClusterClient, cluster_async::ClusterConnection};
+use redis::{
+    Client, ConnectionInfo, RedisResult,
+    cluster::{ClusterClient, ClusterClientBuilder},
+    cluster_async::ClusterConnection,
+};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -28,6 +32,7 @@ pub struct Cluster {
 
 struct Settings {
     nodes: Vec<ConnectionInfo>,
+    trusted: Option<Vec<u8>>,
     prefix: String,
     call_timeout: Duration,
 }
@@ -36,7 +41,7 @@ impl Cluster {
     /// Connects in the background: this fails for what is written wrongly, never because Redis is away. Needs a Tokio runtime.
     pub fn open(options: &Options) -> Result<Cluster, InvalidOptions> {
         let nodes = options.connections()?;
-        let client = ClusterClient::builder(nodes.clone())
+        let client = trusting(ClusterClient::builder(nodes.clone()), options.trusted.as_deref())
             .connection_timeout(NODE_CONNECT_TIMEOUT)
             .response_timeout(options.call_timeout)
             .retries(RETRIES_MAX)
@@ -47,7 +52,8 @@ impl Cluster {
         let connection = Arc::new(Connection::new(client, options.call_timeout, format!("{}check", options.prefix)));
         let mut keeper = JoinSet::new();
         keeper.spawn(keep(Arc::clone(&connection)));
-        let settings = Settings { nodes, prefix: options.prefix.clone(), call_timeout: options.call_timeout };
+        let Options { trusted, prefix, call_timeout, .. } = options.clone();
+        let settings = Settings { nodes, trusted, prefix, call_timeout };
         Ok(Cluster { connection, settings: Arc::new(settings), _keeper: Arc::new(keeper) })
     }
 
@@ -58,6 +64,10 @@ impl Cluster {
 
     pub(crate) fn nodes(&self) -> &[ConnectionInfo] {
         &self.settings.nodes
+    }
+
+    pub(crate) fn client(&self, node: ConnectionInfo) -> RedisResult<Client> {
+        client(node, self.settings.trusted.as_deref())
     }
 
     pub(crate) fn prefix(&self) -> &str {
@@ -75,4 +85,26 @@ impl Cluster {
     {
         self.connection.call(ask).await
     }
+}
+
+/// A client of one node.
+pub(crate) fn client(node: ConnectionInfo, trusted: Option<&[u8]>) -> RedisResult<Client> {
+    match trusted {
+        #[cfg(feature = "tls")]
+        Some(trusted) => Client::build_with_tls(node, certificates(trusted)),
+        _ => Client::open(node),
+    }
+}
+
+fn trusting(builder: ClusterClientBuilder, trusted: Option<&[u8]>) -> ClusterClientBuilder {
+    match trusted {
+        #[cfg(feature = "tls")]
+        Some(trusted) => builder.certs(certificates(trusted)),
+        _ => builder,
+    }
+}
+
+#[cfg(feature = "tls")]
+fn certificates(trusted: &[u8]) -> redis::TlsCertificates {
+    redis::TlsCertificates { client_tls: None, root_cert: Some(trusted.to_vec()) }
 }

@@ -11,9 +11,11 @@ mod hearing;
 mod listener;
 mod options;
 mod session_bus;
+mod visit;
 mod wire;
 
 pub use cluster::Cluster;
 pub use ephemeral::Ephemeral;
 pub use options::{InvalidOptions, Options};
 pub use session_bus::SessionBus;
+pub use visit::{Visit, VisitError};

@@ -10,9 +10,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use dunlin_model::NodeId;
 use dunlin_ports::{Frame, Inbound, StoreError};
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, aio::MultiplexedConnection,
-};
+use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, aio::MultiplexedConnection};
 use tokio::{
     sync::{mpsc, watch},
     time::{sleep, timeout},
@@ -173,7 +171,7 @@ impl Listener {
                 }
                 Ok::<(), ()>(())
             });
-        let connection = Client::open(node)?.get_multiplexed_async_connection_with_config(&config).await?;
+        let connection = self.cluster.client(node)?.get_multiplexed_async_connection_with_config(&config).await?;
         Ok(Subscription { connection, end })
     }
 }

@@ -18,6 +18,10 @@ pub struct Options {
     pub username: Option<String>,
     /// Stands before what an address says.
     pub password: Option<String>,
+    /// Whether addresses that don't say it themselves mean TLS.
+    pub tls: bool,
+    /// The certificates that are trusted over TLS, in PEM; none: those of the operating system.
+    pub trusted: Option<Vec<u8>>,
     /// Begins every key and channel, so that deployments can share a cluster.
     pub prefix: String,
     /// How long any call may take.
@@ -40,7 +44,8 @@ pub enum InvalidOptions {
 impl Options {
     pub fn new(nodes: impl IntoIterator<Item = impl Into<String>>) -> Options {
         let nodes = nodes.into_iter().map(Into::into).collect();
-        Options { nodes, username: None, password: None, prefix: PREFIX.to_owned(), call_timeout: CALL_TIMEOUT }
+        let (username, password, tls, trusted) = (None, None, false, None);
+        Options { nodes, username, password, tls, trusted, prefix: PREFIX.to_owned(), call_timeout: CALL_TIMEOUT }
     }
 
     /// The nodes, with one name and password for all. Sharded channels came with Redis 7, so RESP3 is always there.
@@ -48,9 +53,10 @@ impl Options {
         if self.prefix.contains(['{', '}']) {
             return Err(InvalidOptions::Prefix);
         }
+        let scheme = if self.tls { "rediss" } else { "redis" };
         let mut nodes = Vec::new();
         for (number, node) in (1..).zip(&self.nodes) {
-            let url = if node.contains("://") { node.clone() } else { format!("redis://{node}") };
+            let url = if node.contains("://") { node.clone() } else { format!("{scheme}://{node}") };
             let node = url.into_connection_info().ok().filter(|node| node.addr().is_supported());
             nodes.push(node.ok_or(InvalidOptions::Node { number })?);
         }
@@ -101,6 +107,8 @@ mod tests {
         assert_eq!(Options::new([""; 0]).connections().unwrap_err(), InvalidOptions::NoNodes);
         let tls = Options::new(["rediss://127.0.0.1:7001"]).connections();
         assert_eq!(tls.is_ok(), cfg!(feature = "tls"), "what this build can't do is told at once");
+        let tls = Options { tls: true, ..Options::new(["127.0.0.1:7001"]) }.connections();
+        assert_eq!(tls.is_ok(), cfg!(feature = "tls"));
         let braces = Options { prefix: "a{b}:".to_owned(), ..Options::new(["127.0.0.1:7001"]) };
         assert_eq!(braces.connections().unwrap_err(), InvalidOptions::Prefix);
     }

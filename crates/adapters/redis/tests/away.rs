@@ -13,7 +13,7 @@ use std::{
 use common::{key, row};
 use dunlin_contract::ids;
 use dunlin_ports::{AnswerKey, Ephemeral as _, SessionBus as _, StoreError};
-use dunlin_redis::{Cluster, Ephemeral, Options, SessionBus};
+use dunlin_redis::{Cluster, Ephemeral, Options, SessionBus, Visit};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -148,6 +148,25 @@ async fn redis_that_begins_to_hang_is_left_alone_until_it_is_back() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(cluster.trouble(), None);
+}
+
+#[tokio::test]
+async fn a_visit_tells_what_is_wrong_without_the_password() {
+    async fn refusal(address: String) -> String {
+        let url = format!("redis://ann:{PASSWORD}@{address}");
+        let visited = Visit::pay(&Options { call_timeout: CALL_TIMEOUT, ..Options::new([url]) }).await;
+        let told = visited.err().expect("a refusal").to_string();
+        assert!(!told.contains(PASSWORD), "{told}");
+        told
+    }
+    let (old, _) = serve(|word| if word == "HELLO" { Some("-ERR unknown command `HELLO`\r\n") } else { Some(OK) }).await;
+    assert!(refusal(old).await.contains("has version 5 or less, and at least 7.0 is needed"));
+    const ALONE: &str = "*4\r\n+version\r\n+7.0.15\r\n+mode\r\n+standalone\r\n";
+    let (alone, _) = serve(|word| Some(if word == "HELLO" { ALONE } else { OK })).await;
+    assert!(refusal(alone).await.contains("is no cluster"));
+    let (closed, _) = serve(|word| Some(if word == "AUTH" { "-WRONGPASS invalid username-password pair\r\n" } else { OK })).await;
+    assert!(refusal(closed).await.contains("does not let us in: user or password is wrong"));
+    assert!(refusal("127.0.0.1:1".to_owned()).await.starts_with("no Redis node answers"));
 }
 
 const OK: &str = "+OK\r\n";

@@ -69,7 +69,9 @@ impl Progress {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectorError {
-    #[error("the log is not the one that the stored state was made from: event {0:?} has another id; restore the log that belongs to it")]
+    #[error(
+        "the log is not the one that the stored state was made from: event {0:?} has another id; restore the log that belongs to it, or, on a cluster, stop all nodes and run `dunlin log reopen`"
+    )]
     OtherLog(Offset),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -207,8 +209,10 @@ impl Projector {
 
     /// Begins where the checkpoint stands, after making sure that the log there is the one that the state came from.
     pub(super) async fn resume(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<Reading, ProjectorError> {
-        let Some(checkpoint) = self.store.checkpoint(partition).await? else {
-            return Ok(Reading { tail: self.log.tail(partition, Offset(0)).await?, log_time: Millis::ZERO });
+        let begins = self.log.begins(partition);
+        // A checkpoint from before says nothing about this log.
+        let Some(checkpoint) = self.store.checkpoint(partition).await?.filter(|checkpoint| checkpoint.seq >= begins) else {
+            return Ok(Reading { tail: self.log.tail(partition, begins.offset()).await?, log_time: Millis::ZERO });
         };
         let mut tail = self.log.tail(partition, checkpoint.seq.offset()).await?;
         let last = tail.next(1).await?;

@@ -35,6 +35,7 @@ use super::{
 use crate::{
     cluster::{ClusterNode, cassandra, kafka},
     config::Config,
+    life,
 };
 
 const USERS: usize = 2_000;
@@ -98,13 +99,12 @@ async fn measure(args: &ClusterBench) -> Result<ClusterReport> {
     let name = format!("dunlin_bench_{:x}", unix_s());
     let scratch = dunlin_bench::scratch(&args.dir).with_context(|| format!("failed to make a folder in {}", args.dir.display()))?;
     (config.kafka.topic, config.cassandra.keyspace, config.server.data) = (name.clone(), name, scratch.path().join("data"));
-    dunlin_cassandra::schema::apply(&cassandra(&config)?).await.context("the message store")?;
-    dunlin_kafka::create_topic(&kafka(&config)).await.context("the log")?;
+    life::make(&config).await?;
     let phase_s = if args.quick { 0.5 } else { args.seconds };
     let bench = Bench { args, config: &config, lasting: Duration::from_secs_f64(phase_s), progress: Progress::new(20) };
     let report = bench.run(phase_s).await;
     // Whatever came of it.
-    dunlin_kafka::delete_topic(&kafka(&config)).await.context("failed to delete the bench's topic")?;
+    dunlin_kafka::delete_topic(&kafka(&config)?).await.context("failed to delete the bench's topic")?;
     dunlin_cassandra::schema::delete(&cassandra(&config)?).await.context("failed to delete the bench's keyspace")?;
     report
 }
@@ -170,7 +170,7 @@ impl Bench<'_> {
 
     /// A bare producer, and the log, on a topic that nobody projects.
     async fn log(&self, people: &People) -> Result<Vec<Alone>> {
-        let mut options = kafka(self.config);
+        let mut options = kafka(self.config)?;
         options.topic.push_str("_appends");
         dunlin_kafka::create_topic(&options).await.context("the log")?;
         let measured = self.appends(&options, people.some_text()).await;

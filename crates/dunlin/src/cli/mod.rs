@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod config;
 mod key;
+mod log;
 mod rebuild;
 mod schema;
 mod serve;
@@ -43,6 +44,9 @@ enum Command {
     /// The tables in Cassandra and the topic in Kafka: make, check, print
     #[command(subcommand)]
     Schema(schema::Schema),
+    /// The log of a cluster: go on after it was lost
+    #[command(subcommand)]
+    Log(log::Log),
     /// Verify a data folder, or what a cluster's log has become: every conversation, inbox, count and index against the messages
     ///
     /// A data folder is checked without its server, a cluster at any time. Exit code 0: all is right; 1: something is not, and it says what; 2: could not tell.
@@ -63,6 +67,7 @@ impl Cli {
             Command::Key(key) => key.run(),
             Command::Config(config) => config.run(),
             Command::Schema(schema) => schema.run(),
+            Command::Log(log) => log.run(),
             Command::Check(check) => check.run(),
             Command::Rebuild(rebuild) => rebuild.run(),
             Command::Bench(bench) => bench.run(),

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use clap::{Args, Subcommand};
-use dunlin::cluster;
+use dunlin::{cluster, life};
 use dunlin_cassandra::schema;
 
 use super::{Configured, runtime};
@@ -29,7 +29,7 @@ impl Schema {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let (Schema::Apply(Which { configured }) | Schema::Check(Which { configured }) | Schema::Print(Which { configured })) = &self;
         let (config, _) = configured.load(Vec::new())?;
-        let (cassandra, kafka) = (cluster::cassandra(&config)?, cluster::kafka(&config));
+        let (cassandra, kafka) = (cluster::cassandra(&config)?, cluster::kafka(&config)?);
         if let Schema::Print(_) = self {
             for statement in schema::statements(&cassandra) {
                 println!("{statement};");
@@ -42,11 +42,10 @@ impl Schema {
         );
         runtime()?.block_on(async {
             if let Schema::Apply(_) = self {
-                schema::apply(&cassandra).await.context("the message store")?;
-                dunlin_kafka::create_topic(&kafka).await.context("the log")?;
+                life::make(&config).await?;
+            } else {
+                life::open(&config).await?;
             }
-            dunlin_cassandra::Messages::open(cassandra.clone()).await.context("the message store")?;
-            dunlin_kafka::EventLog::open(kafka.clone()).await.context("the log")?;
             println!(
                 "keyspace {} has schema version {}; topic {} has {} partitions",
                 cassandra.keyspace,

@@ -76,6 +76,22 @@ fn a_wrong_configuration_is_told_before_anything_is_written() {
     assert!(dunlin(&["config", "check", "--config", file]).0);
 }
 
+#[test]
+fn passwords_are_read_from_files_and_never_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (secret, file) = (dir.path().join("secret"), dir.path().join("dunlin.toml"));
+    std::fs::write(&secret, "hunter2").unwrap();
+    let sections = ["kafka", "cassandra", "redis"].map(|section| format!("[{section}]\nuser = \"ann\"\npassword_file = {secret:?}\n"));
+    std::fs::write(&file, format!("{}[engines]\nbus = \"redis\"\n", sections.concat())).unwrap();
+    let (ok, printed, _) = dunlin(&["config", "print", "--config", file.to_str().unwrap()]);
+    assert!(ok && printed.matches(secret.to_str().unwrap()).count() == 3 && !printed.contains("hunter2"), "{printed}");
+    std::fs::write(&file, "[redis]\nnodes = [\"redis://ann:hunter2@127.0.0.1:1\"]").unwrap();
+    for command in ["print", "check"] {
+        let (ok, printed, why) = dunlin(&["config", command, "--config", file.to_str().unwrap()]);
+        assert!(!ok && why.contains("redis.password_file") && !(printed + &why).contains("hunter2"), "{why}");
+    }
+}
+
 #[tokio::test]
 async fn tokens_of_the_command_line_last_as_long_as_was_said() {
     let server = Server::start();

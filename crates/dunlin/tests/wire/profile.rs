@@ -3,9 +3,10 @@
 
 use std::{env, process::Command};
 
+#[allow(dead_code, reason = "each test uses some of it")]
 pub struct Place {
-    keyspace: String,
-    cassandra: String,
+    pub keyspace: String,
+    pub cassandra: String,
     pub environment: Vec<(String, String)>,
 }
 

@@ -23,6 +23,8 @@ pub const LOCK: &str = include_str!("../../engines/kafka.lock");
 const CONFIG: &str = include_str!("../../engines/server.properties");
 /// Any would do, as long as all brokers have the same.
 const CLUSTER_ID: &str = "AAAAAAAAAAAAAAAAAAAAAQ";
+/// Who may come in by the door that asks, by SCRAM; for PLAIN the configuration says the same.
+const SCRAM_USER: &str = "SCRAM-SHA-256=[name=dunlin,password=\"open sesame\"]";
 
 pub struct Kafka {
     java: PathBuf,
@@ -37,6 +39,7 @@ pub fn install(cache: &Path, progress: &Progress) -> Result<Kafka> {
 struct Node {
     number: u32,
     port: u16,
+    sasl_port: u16,
     controller_port: u16,
     folder: PathBuf,
 }
@@ -45,14 +48,14 @@ impl Program for Kafka {
     fn start(&self, start: &Start) -> Result<Env> {
         let mut nodes = Vec::new();
         for number in 1..=start.nodes(Engine::Kafka) {
-            let (port, controller_port) = (start.port(Ports::take)?, start.port(Ports::take)?);
-            nodes.push(Node { number, port, controller_port, folder: start.node_folder(Engine::Kafka, number)? });
+            let (port, sasl_port, controller_port) = (start.port(Ports::take)?, start.port(Ports::take)?, start.port(Ports::take)?);
+            nodes.push(Node { number, port, sasl_port, controller_port, folder: start.node_folder(Engine::Kafka, number)? });
         }
         for node in &nodes {
             let path = node.folder.join("server.properties");
             fs::write(&path, config(node, &nodes)).with_context(|| format!("failed to write {}", path.display()))?;
             let mut format = self.command(start, node)?;
-            format.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(&path);
+            format.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "--add-scram", SCRAM_USER, "-c"]).arg(&path);
             start.prepare(Engine::Kafka, node.number, &mut format)?;
         }
         for node in &nodes {
@@ -61,7 +64,8 @@ impl Program for Kafka {
             start.launch(Engine::Kafka, node.number, address(node), &node.folder, &mut broker)?;
         }
         start.wait(Engine::Kafka)?;
-        Ok(vec![variable(Engine::Kafka, list(&nodes, address))])
+        let sasl = list(&nodes, |node| format!("127.0.0.1:{}", node.sasl_port));
+        Ok(vec![variable(Engine::Kafka, list(&nodes, address)), ("DUNLIN_TEST_KAFKA_SASL".to_owned(), sasl)])
     }
 }
 
@@ -85,6 +89,7 @@ fn config(node: &Node, all: &[Node]) -> String {
         ("node", node.number.to_string()),
         ("voters", voters),
         ("port", node.port.to_string()),
+        ("sasl_port", node.sasl_port.to_string()),
         ("controller_port", node.controller_port.to_string()),
         ("folder", node.folder.display().to_string()),
         ("replicas", all.len().to_string()),
@@ -151,7 +156,7 @@ mod tests {
     use super::*;
 
     fn node(number: u32) -> Node {
-        Node { number, port: 1, controller_port: 2, folder: "/f".into() }
+        Node { number, port: 1, sasl_port: 3, controller_port: 2, folder: "/f".into() }
     }
 
     #[test]

@@ -1,0 +1,155 @@
+//! A node whose engines are not as its configuration says does not start: it says why in a sentence, and writes nothing.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+#[path = "wire/profile.rs"]
+mod profile;
+
+use std::{
+    env, fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
+
+use dunlin::{clocks, cluster, config::Config};
+use dunlin_model::Millis;
+use dunlin_ports::Clock;
+use profile::Place;
+
+/// What is wrong with the configuration, and what the refusal must say.
+struct Mistake<'a> {
+    given: &'a [(&'a str, &'a str)],
+    told: &'a [&'a str],
+}
+
+fn place() -> Place {
+    Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster")
+}
+
+fn dunlin(place: &Place, arguments: &[&str], given: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+    command.args(arguments).envs(place.environment.iter().cloned()).env("DUNLIN_LOG", "debug").envs(given.iter().copied());
+    command.output().unwrap()
+}
+
+/// Starting fails in time, with what must be told, and leaves nothing behind. Returns everything that it said.
+fn refused(place: &Place, Mistake { given, told }: Mistake<'_>) -> String {
+    let (dir, began) = (tempfile::tempdir().unwrap(), Instant::now());
+    let data = dir.path().join("data");
+    let output = dunlin(place, &["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()], given);
+    let why = String::from_utf8(output.stderr).unwrap();
+    let last = why.lines().last().unwrap();
+    println!("{last}");
+    assert_eq!(output.status.code(), Some(2), "{given:?}: {why}");
+    assert!(last.starts_with("dunlin: ") && told.iter().all(|words| last.contains(words)), "{given:?}: {why}");
+    assert!(!data.exists(), "nothing was written");
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    why
+}
+
+#[test]
+fn an_engine_that_is_away_or_made_otherwise_is_refused() {
+    let place = place();
+    let mistakes = [
+        Mistake { given: &[("DUNLIN_KAFKA_BROKERS", "127.0.0.1:1")], told: &["Kafka at 127.0.0.1:1 does not answer", "refused"] },
+        Mistake { given: &[("DUNLIN_KAFKA_TOPIC", "nowhere")], told: &["topic `nowhere` does not exist", "dunlin schema apply"] },
+        Mistake { given: &[("DUNLIN_KAFKA_PARTITIONS", "5")], told: &["it has 4 partitions, it must have exactly 5"] },
+        Mistake { given: &[("DUNLIN_KAFKA_REPLICAS", "3")], told: &["has 1 replicas, it must have at least 3"] },
+        Mistake { given: &[("DUNLIN_KAFKA_RETENTION_DAYS", "3")], told: &["its retention.ms is 1209600000, it must be 259200000"] },
+        Mistake { given: &[("DUNLIN_CASSANDRA_NODES", "127.0.0.1:1")], told: &["failed to reach Cassandra at 127.0.0.1:1", "refused"] },
+        Mistake { given: &[("DUNLIN_CASSANDRA_KEYSPACE", "nowhere")], told: &["there is no keyspace nowhere", "dunlin schema apply"] },
+        Mistake { given: &[("DUNLIN_CASSANDRA_REPLICAS", "2")], told: &["is replicated as dc1: 1, the configuration says dc1: 2"] },
+        Mistake { given: &[("DUNLIN_CASSANDRA_PASSWORD_FILE", "/nowhere")], told: &["cassandra.password_file: failed to read /nowhere"] },
+    ];
+    for mistake in mistakes {
+        refused(&place, mistake);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_of_another_version_is_refused() {
+    let place = place();
+    let session = scylla::client::session_builder::SessionBuilder::new().known_nodes(place.cassandra.split(',')).build().await.unwrap();
+    for (version, told) in [(99, "has version 99, this program knows up to"), (0, "has version 0, this program needs")] {
+        let statement =
+            format!("UPDATE {}.schema_versions USING TIMESTAMP {} SET version = {version} WHERE id = 0", place.keyspace, 200 - version);
+        session.query_unpaged(statement, ()).await.unwrap();
+        refused(&place, Mistake { given: &[], told: &[told] });
+    }
+}
+
+#[test]
+fn a_wrong_password_of_kafka_is_told_and_the_right_one_opens() {
+    let place = place();
+    let brokers = env::var("DUNLIN_TEST_KAFKA_SASL").expect("DUNLIN_TEST_KAFKA_SASL names a listener that asks for a password");
+    let dir = tempfile::tempdir().unwrap();
+    let (right, wrong) = (dir.path().join("right"), dir.path().join("wrong"));
+    fs::write(&right, "open sesame\n").unwrap();
+    fs::write(&wrong, "open barley\n").unwrap();
+    let with = |file| {
+        [
+            ("DUNLIN_KAFKA_BROKERS", &*brokers),
+            ("DUNLIN_KAFKA_SASL", "plain"),
+            ("DUNLIN_KAFKA_USER", "dunlin"),
+            ("DUNLIN_KAFKA_PASSWORD_FILE", file),
+        ]
+    };
+    let wrong = with(wrong.to_str().unwrap());
+    let why = refused(&place, Mistake { given: &wrong, told: &["Kafka at", "does not let us in", "look at kafka.sasl, kafka.user"] });
+    assert!(!why.contains("open barley"), "{why}");
+    refused(&place, Mistake { given: &[("DUNLIN_KAFKA_BROKERS", &brokers)], told: &["Kafka at", "kafka.tls and kafka.sasl"] });
+    let right = with(right.to_str().unwrap());
+    let checked = dunlin(&place, &["schema", "check"], &right);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+#[test]
+fn a_wrong_password_of_redis_is_told() {
+    let place = place();
+    let nodes = env::var("DUNLIN_TEST_REDIS").unwrap();
+    let user = format!("u{:08x}", getrandom::u32().unwrap());
+    let tell = |words: &str| {
+        for node in nodes.split(',') {
+            let mut stream = TcpStream::connect(node).unwrap();
+            stream.write_all(format!("{words}\r\n").as_bytes()).unwrap();
+            let mut answer = [0; 64];
+            let len = stream.read(&mut answer).unwrap();
+            assert!(matches!(answer[0], b'+' | b':'), "{}", String::from_utf8_lossy(&answer[..len]));
+        }
+    };
+    tell(&format!("ACL SETUSER {user} on >sesame ~* &* +@all"));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("password");
+    fs::write(&file, "barley\n").unwrap();
+    let given = [("DUNLIN_REDIS_USER", &*user), ("DUNLIN_REDIS_PASSWORD_FILE", file.to_str().unwrap())];
+    let why =
+        refused(&place, Mistake { given: &given, told: &["Redis at", "does not let us in", "look at redis.user and redis.password_file"] });
+    assert!(!why.contains("barley"), "{why}");
+    tell(&format!("ACL DELUSER {user}"));
+}
+
+/// This machine's clock, set wrong by so much.
+struct Off(i64);
+
+impl Clock for Off {
+    fn now(&self) -> Millis {
+        Millis(dunlin_embedded::SystemClock.now().0.checked_add_signed(self.0).unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_differs_from_an_engines_is_told_with_the_engine() {
+    let place = place();
+    let (config, _) = Config::load(None, place.environment.iter().cloned(), &[]).unwrap();
+    let store = dunlin_cassandra::Messages::open(cluster::cassandra(&config).unwrap()).await.unwrap();
+    let nodes = config.redis.nodes.iter().cloned();
+    let mut redis = dunlin_redis::Visit::pay(&dunlin_redis::Options::new(nodes)).await.unwrap();
+    clocks::agree("Cassandra", &Off(0), store.now()).await.unwrap();
+    clocks::agree("Redis", &Off(0), redis.now()).await.unwrap();
+    let why = clocks::agree("Cassandra", &Off(8_000), store.now()).await.unwrap_err().to_string();
+    assert!(why.starts_with("the clock of Cassandra is ") && why.contains(" s behind this node's"), "{why}");
+    let why = clocks::agree("Redis", &Off(-8_000), redis.now()).await.unwrap_err().to_string();
+    assert!(why.starts_with("the clock of Redis is ") && why.contains(" s ahead of this node's"), "{why}");
+}

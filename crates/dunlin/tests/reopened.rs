@@ -1,0 +1,161 @@
+//! The log of a cluster is lost: nodes refuse the one that took its place until the operator says so, and then go on behind what there was.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+#[path = "support/node.rs"]
+mod node;
+#[path = "wire/profile.rs"]
+mod profile;
+
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use dunlin_client::{
+    Client,
+    protocol::{Message, Outcome, TokenBody},
+};
+use node::Node;
+use profile::Place;
+use rdkafka::{
+    ClientConfig,
+    admin::{AdminClient, AdminOptions},
+    client::DefaultClientContext,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Cluster {
+    place: Place,
+    data: std::path::PathBuf,
+}
+
+impl Cluster {
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+        command.args(arguments).arg("--data").arg(&self.data).envs(self.place.environment.iter().cloned()).env("DUNLIN_LOG", "error");
+        // Whoever is asked gets no answer.
+        command.stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn refused(&self, arguments: &[&str], why: &str) {
+        let output = self.run(arguments);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && told.contains(why), "{arguments:?}: {told}");
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{arguments:?}: {said} {why}");
+        said.into_owned()
+    }
+
+    fn value(&self, name: &str) -> &str {
+        &self.place.environment.iter().find(|(key, _)| key == name).unwrap().1
+    }
+
+    /// With all that it holds.
+    async fn delete_topic(&self) {
+        let admin: AdminClient<DefaultClientContext> =
+            ClientConfig::new().set("bootstrap.servers", self.value("DUNLIN_KAFKA_BROKERS")).create().unwrap();
+        let deleted = admin.delete_topics(&[self.value("DUNLIN_KAFKA_TOPIC")], &AdminOptions::new()).await.unwrap();
+        deleted.into_iter().for_each(|topic| drop(topic.unwrap()));
+    }
+
+    fn make_topic_anew(&self) {
+        let begun = Instant::now();
+        // It takes Kafka a moment to forget the old one.
+        while !self.run(&["schema", "apply"]).status.success() {
+            assert!(begun.elapsed() < PATIENCE, "the topic can't be made");
+        }
+    }
+}
+
+fn stop(mut node: Node) {
+    node.signal("-TERM");
+    assert!(node.process.wait().unwrap().success());
+}
+
+async fn sent(client: &Client, to: &str, text: &str) {
+    let begun = Instant::now();
+    loop {
+        match client.send(to, text, text).await {
+            Ok(sent) if matches!(sent.outcome, Outcome::Accepted | Outcome::Duplicate) => return,
+            other => assert!(begun.elapsed() < PATIENCE, "{other:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Newest first.
+async fn history(client: &Client) -> Vec<Message> {
+    let conversation = client.inbox().get().await.unwrap().data.remove(0).id;
+    client.history(&conversation).limit(200).get().await.unwrap().data
+}
+
+async fn login(node: &Node, key: &str, user: &str) -> Client {
+    let host = Client::new(node.url.parse().unwrap(), key);
+    host.put_user(user, &Default::default()).await.unwrap();
+    let token = host.mint_token(user, &TokenBody::default()).await.unwrap().token;
+    Client::new(node.url.parse().unwrap(), &token)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_was_lost_is_refused_until_it_is_reopened_and_nothing_of_the_state_is_lost() {
+    let place = Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster { place, data: dir.path().join("data") };
+    let start = |data: &Path| Node::start(&cluster.place, data);
+
+    let node = start(&cluster.data);
+    let key = node.key.clone().unwrap();
+    let (ann, bea) = (login(&node, &key, "ann").await, login(&node, &key, "bea").await);
+    for text in ["one", "two", "three"] {
+        sent(&ann, "bea", text).await;
+    }
+    let before = history(&bea).await;
+    bea.mark_read(&before[0].conversation, before[2].seq).await.unwrap();
+    let before = history(&bea).await;
+    cluster.refused(&["log", "reopen", "--yes"], "1 nodes are running");
+    stop(node);
+    cluster.refused(&["log", "reopen", "--yes"], "there is nothing to reopen");
+
+    cluster.delete_topic().await;
+    cluster.refused(&["serve"], "does not exist: run `dunlin schema apply`");
+    cluster.make_topic_anew();
+    cluster.refused(&["serve"], "stop all nodes and run `dunlin log reopen`");
+    cluster.refused(&["schema", "check"], "is not the log that the state was made from");
+    let unanswered = cluster.run(&["log", "reopen"]);
+    let said = String::from_utf8(unanswered.stdout).unwrap();
+    assert!(
+        unanswered.status.code() == Some(1) && said.contains("epoch 3 would begin") && said.ends_with("nothing was changed\n"),
+        "{said}"
+    );
+    cluster.refused(&["serve"], "dunlin log reopen");
+    let said = cluster.done(&["log", "reopen", "--yes"]);
+    println!("{said}");
+    assert!(said.contains("that go on where the state ends: 0") && said.contains("epoch 3 has begun"), "{said}");
+
+    let node = start(&cluster.data);
+    let (ann, bea) = (login(&node, &key, "ann").await, login(&node, &key, "bea").await);
+    assert_eq!(history(&bea).await, before, "what was there is there");
+    for text in ["four", "five"] {
+        sent(&ann, "bea", text).await;
+    }
+    let after = history(&bea).await;
+    assert_eq!(after[2..], before);
+    assert_eq!(after.iter().map(|message| message.n).collect::<Vec<_>>(), [5, 4, 3, 2, 1]);
+    assert!(after[1].seq >= 3 << 40 && before[0].seq < 3 << 40, "{} {}", after[1].seq, before[0].seq);
+    assert!(after.is_sorted_by(|one, other| one.seq > other.seq && one.created_at >= other.created_at));
+    assert_eq!(bea.unread().await.unwrap().messages, 4);
+    sent(&ann, "bea", "three").await;
+    assert_eq!(history(&bea).await, after, "a retry of what was sent before is still known");
+    stop(node);
+    cluster.done(&["schema", "check"]);
+    stop(start(&cluster.data));
+    let checked = cluster.done(&["check"]);
+    println!("{checked}");
+}
