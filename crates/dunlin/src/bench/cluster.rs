@@ -1,6 +1,7 @@
 //! `dunlin bench cluster`: a node on the engines of a configuration, with the drivers alone beside it, in a keyspace and a topic of its own.
 
 use std::{
+    collections::HashMap,
     ffi::OsStr,
     fs,
     io::{self, Write as _},
@@ -25,8 +26,11 @@ use dunlin_bench::{
     setup,
 };
 use dunlin_client::Client;
-use dunlin_model::{Body, ClientId, Content, ConversationId, Event, EventId, Message, MessageType, Pair, RULES, UserChange, UserId};
+use dunlin_model::{
+    Body, ClientId, Content, ConversationId, Event, EventId, Message, MessageType, Opening, Pair, Partition, RULES, Seq, UserChange, UserId,
+};
 use dunlin_ports::EventLog as _;
+use futures::StreamExt as _;
 
 use super::{
     http::{Served, unix_s},
@@ -98,7 +102,8 @@ async fn measure(args: &ClusterBench) -> Result<ClusterReport> {
     ensure!(!config.is_embedded(), "{} names no cluster: `dunlin bench` measures a data folder", args.config.display());
     let name = format!("dunlin_bench_{:x}", unix_s());
     let scratch = dunlin_bench::scratch(&args.dir).with_context(|| format!("failed to make a folder in {}", args.dir.display()))?;
-    (config.kafka.topic, config.cassandra.keyspace, config.server.data) = (name.clone(), name, scratch.path().join("data"));
+    (config.kafka.topic, config.cassandra.keyspace, config.redis.prefix) = (name.clone(), name.clone(), name);
+    config.server.data = scratch.path().join("data");
     life::make(&config).await?;
     let phase_s = if args.quick { 0.5 } else { args.seconds };
     let bench = Bench { args, config: &config, lasting: Duration::from_secs_f64(phase_s), progress: Progress::new(20) };
@@ -122,11 +127,14 @@ impl Bench<'_> {
         let people = Arc::new(People::of_run(if self.args.quick { USERS_QUICK } else { USERS }, &run)?);
         let mut ledger = Ledger::default();
         let log = self.log(&people).await?;
+        let bare = self.bare_driver(&people).await?;
+        let backlog = self.backlog(&people).await?;
         let node = ClusterNode::open(self.config).await?;
         self.progress.phase("users and conversations");
         setup::prepare(&node.app, &people, &mut ledger, &self.progress).await?;
         let mut costs = vec![self.one_by_one(&node.app, &people, &mut ledger, "a short conversation", people.quiet(0)).await?];
-        let (store, requests) = self.store(&node, &people, &mut ledger).await?;
+        let (sends, requests) = self.use_case(&node, &people, &mut ledger).await?;
+        let store = [vec![bare, backlog], sends].concat();
         self.progress.phase("a long conversation");
         let long = people.quiet(1);
         let share = vec![long.clone(); if self.args.quick { LONG_QUICK } else { LONG } / AT_ONCE];
@@ -141,6 +149,7 @@ impl Bench<'_> {
         let variables = [
             ("DUNLIN_KAFKA_TOPIC", self.config.kafka.topic.clone()),
             ("DUNLIN_CASSANDRA_KEYSPACE", self.config.cassandra.keyspace.clone()),
+            ("DUNLIN_REDIS_PREFIX", self.config.redis.prefix.clone()),
         ];
         let mut served = Served::start(data, &[OsStr::new("--config"), self.args.config.as_os_str()], &variables)?;
         let host = Client::new(served.url.parse().context("the server has an address")?, &served.key);
@@ -183,21 +192,7 @@ impl Bench<'_> {
         let log = Arc::new(dunlin_kafka::EventLog::open(options.clone()).await?);
         let partitions = log.partitions();
         let content = Content::text(text)?;
-        let event = move |number: u64| {
-            let users = [number % 1_000, number % 999 + 1_000].map(|user| UserId::parse(&format!("user-{user}")));
-            let [one, other] = users.map(|user| user.expect("a short name is valid"));
-            let pair = Pair::new(one.clone(), other);
-            let body = Body::Message(Message {
-                conversation: ConversationId::direct(&pair),
-                client_id: ClientId::parse(&format!("append-{number}")).expect("a short id is valid"),
-                message_type: MessageType::text(),
-                content: content.clone(),
-                reply_to: None,
-                opening: None,
-                metadata: None,
-            });
-            Event { id: EventId(u128::from(number).to_be_bytes()), key: body.log_key(), rules: RULES, origin: None, actor: Some(one), body }
-        };
+        let event = move |number: u64| message_event(number, &content);
         let encoded = event.clone();
         let by_driver = move |number: u64| {
             let (bare, event) = (Arc::clone(&bare), encoded(number));
@@ -219,25 +214,62 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    /// A bare driver loop, and the use case with the projector; and how many requests each message of the latter took.
-    async fn store(&self, node: &ClusterNode, people: &Arc<People>, ledger: &mut Ledger) -> Result<(Vec<Alone>, (f64, f64))> {
-        let messages = Arc::clone(&node.messages);
-        let text = people.some_text().to_owned();
+    /// The message store's driver, saying what the projector says.
+    async fn bare_driver(&self, people: &People) -> Result<Alone> {
+        let (messages, log) = life::open(self.config).await?;
+        log.close().await;
+        let (messages, text) = (Arc::new(messages), people.some_text().to_owned());
         let by_driver = move |number: u64| {
             let (messages, text) = (Arc::clone(&messages), text.clone());
             async move { Ok::<_, anyhow::Error>(messages.write_bare(number, &text).await?) }
         };
+        // Twice, for Cassandra compiles what is used often.
         self.alone("warm up", AT_ONCE, by_driver.clone()).await?;
-        self.sends(&node.app, people, ledger, vec![Aim::Anyone; AT_ONCE], Some(self.lasting)).await?;
-        let mut all = vec![self.alone("a bare driver, same statements", AT_ONCE, by_driver).await?];
+        self.alone("a bare driver, same statements", AT_ONCE, by_driver).await
+    }
+
+    /// The projector alone: what was appended while no node ran.
+    async fn backlog(&self, people: &People) -> Result<Alone> {
+        const AT_A_TIME: usize = 256;
+        self.progress.phase("a backlog");
+        let size: u64 = if self.args.quick { 1_000 } else { 20_000 };
+        let (messages, log) = life::open(self.config).await?;
+        let content = Content::text(people.some_text())?;
+        let mut last: HashMap<Partition, (ConversationId, Seq)> = HashMap::new();
+        let appends = futures::stream::iter(0..size).map(|number| {
+            let (log, event) = (&log, message_event(number, &content));
+            async move { (event.body.conversation(), log.append(&event.key, &event).await) }
+        });
+        let mut appends = appends.buffered(AT_A_TIME);
+        while let Some((conversation, appended)) = appends.next().await {
+            let (conversation, seq) = (conversation.context("a message has a conversation")?, appended?.seq);
+            last.insert(conversation.log_key().partition(log.partitions()), (conversation, seq));
+        }
+        drop(appends);
+        let (costs, begun) = (self.costs(None), Instant::now());
+        let node = ClusterNode::open(self.config).await?;
+        for (conversation, seq) in last.into_values() {
+            while dunlin_app::outcome_of(&messages, conversation, seq).await?.is_none() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        let (per_s, cpu) = (size as f64 / begun.elapsed().as_secs_f64(), costs.since(size));
+        node.leave().await;
+        log.close().await;
+        Ok(Alone { what: "the projector, a backlog".to_owned(), at_once: AT_A_TIME, per_s, latency: Summary::default(), cpu })
+    }
+
+    /// The use case with the projector, and how many requests each message took.
+    async fn use_case(&self, node: &ClusterNode, people: &Arc<People>, ledger: &mut Ledger) -> Result<(Vec<Alone>, (f64, f64))> {
         let before = node.messages.requests();
-        let mut sent = 0;
+        let (mut all, mut sent) = (Vec::new(), 0);
         for at_once in [AT_ONCE, MANY] {
-            let (name, costs, begun) = ("use case and projector".to_owned(), self.costs(None), Instant::now());
+            let (costs, begun) = (self.costs(None), Instant::now());
             let measured = self.sends(&node.app, people, ledger, vec![Aim::Anyone; at_once], Some(self.lasting)).await?;
             let (acked, elapsed) = (measured.acked, begun.elapsed().as_secs_f64());
             sent += acked;
-            all.push(Alone { what: name, at_once, per_s: acked as f64 / elapsed, latency: measured.visible, cpu: costs.since(acked) });
+            let what = "use case and projector".to_owned();
+            all.push(Alone { what, at_once, per_s: acked as f64 / elapsed, latency: measured.visible, cpu: costs.since(acked) });
         }
         let after = node.messages.requests();
         let per_message = |before: u64, after: u64| (after - before) as f64 / sent.max(1) as f64;
@@ -313,7 +345,11 @@ impl Bench<'_> {
             let app = app.clone();
             let read = move |_| {
                 let (app, owner) = (app.clone(), owner.clone());
-                async move { Ok(app.inbox(&owner, InboxQuery { limit: 20, ..InboxQuery::default() }).await.map(drop)?) }
+                async move {
+                    let page = app.inbox(&owner, InboxQuery { limit: 20, ..InboxQuery::default() }).await?;
+                    ensure!(page.conversations.len() == 20, "the inbox of {owner} has only {}", page.conversations.len());
+                    Ok(())
+                }
             };
             all.push(self.alone(&format!("first 20 of an inbox of {size}"), 1, read).await?);
         }
@@ -396,6 +432,25 @@ impl Bench<'_> {
         ];
         Costs(processes.into_iter().filter_map(|(name, process)| process.map(|process| (name, process, Cpu::of(Some(process))))).collect())
     }
+}
+
+/// A message of one of some thousand conversations, which it opens if need be.
+fn message_event(number: u64, content: &Content) -> Event {
+    const CONVERSATIONS: u64 = 4_000;
+    let number_of = number.wrapping_mul(7_919) % CONVERSATIONS;
+    let user = |side: &str| UserId::parse(&format!("{side}-{number_of}")).expect("a short name is valid");
+    let (from, to) = (user("from"), user("to"));
+    let pair = Pair::new(from.clone(), to);
+    let body = Body::Message(Message {
+        conversation: ConversationId::direct(&pair),
+        opening: Some(Opening::Direct(pair)),
+        client_id: ClientId::parse(&format!("event-{number}")).expect("a short id is valid"),
+        message_type: MessageType::text(),
+        content: content.clone(),
+        reply_to: None,
+        metadata: None,
+    });
+    Event { id: EventId(u128::from(number).to_be_bytes()), key: body.log_key(), rules: RULES, origin: None, actor: Some(from), body }
 }
 
 fn over_http(what: String, run: Run, costs: Costs) -> SendsOverHttp {
