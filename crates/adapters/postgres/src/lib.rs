@@ -1,0 +1,27 @@
+//! The directory on PostgreSQL: 64 shards over any number of databases. What is not here: any rule about users or keys.
+//!
+//! - `shard` says which shard something belongs to, `places` which database has it; `router` brings calls there and tries again what
+//!   failed for the moment, within a bound.
+//! - `schema` makes tables, only forward; `server` says which servers are good enough.
+//! - `users`, `server_keys`, `tokens` map the port to statements; `directory` puts them together.
+
+mod columns;
+mod directory;
+mod error;
+mod options;
+mod places;
+mod pool;
+mod router;
+pub mod schema;
+mod server;
+mod server_keys;
+mod shard;
+mod tls;
+mod tokens;
+mod users;
+
+pub use directory::Directory;
+pub use error::StartError;
+pub use options::{Database, InvalidOptions, Options};
+pub use schema::SchemaError;
+pub use shard::{SHARDS, Shard, ShardSet};
