@@ -7,12 +7,15 @@ use std::{
 };
 
 use async_trait::async_trait;
-use dunlin_model::{Millis, ServerKey, ServerKeyId, User, UserChange, UserId};
+use dunlin_model::{BlockRow, Lease, Millis, NodeId, PhoneNumber, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId};
 use dunlin_ports::StoreError;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
 use tokio::time::Instant;
 
-use crate::{error::StartError, options::Options, router::Router, schema, server, server_keys, shard::Shard, tokens, users};
+use crate::{
+    blocks, error::StartError, lookup::Lookup, options::Options, phones::Phones, router::Router, schema, server, server_keys, shard::Shard,
+    tasks, tokens, users,
+};
 
 /// How many shards are asked at once by a call that is about several.
 const SHARDS_AT_ONCE: usize = 8;
@@ -23,22 +26,30 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 pub struct Directory {
     router: Arc<Router>,
+    lookup: Lookup,
 }
 
 impl Directory {
     /// Connects to databases that are as the options say, whose tables are there and are those that this program knows.
     pub async fn open(options: &Options) -> Result<Directory, StartError> {
         server::within_start_max(async {
-            let pools = server::pools(options)?;
-            for pool in &pools {
+            let (pools, lookup) = server::pools(options)?;
+            for pool in pools.iter().chain([&lookup]) {
                 server::check(pool, options.require_synchronous).await?;
             }
             let (map, stays) = schema::check(&pools).await?;
+            schema::check_lookup(&lookup).await?;
             let router = Arc::new(Router::new(pools, map, stays, options.call_timeout));
             tokio::spawn(look_now_and_then(Arc::downgrade(&router), options.call_timeout));
-            Ok(Directory { router })
+            Ok(Directory { router, lookup: Lookup(lookup) })
         })
         .await
+    }
+}
+
+impl Directory {
+    pub(crate) fn phones(&self, deadline: Instant) -> Phones<'_> {
+        Phones { router: &self.router, lookup: &self.lookup, deadline }
     }
 }
 
@@ -136,6 +147,49 @@ impl dunlin_ports::Directory for Directory {
                 work.commit().await
             })
             .await
+    }
+
+    async fn set_phone(&self, user: &UserId, phone: Option<&PhoneNumber>, at: Millis) -> Result<Option<User>, StoreError> {
+        self.router.call(|deadline| async move { self.phones(deadline).set(user, phone, at).await }).await
+    }
+
+    async fn user_with_phone(&self, phone: &PhoneNumber) -> Result<Option<UserId>, StoreError> {
+        self.router.call(|deadline| async move { self.phones(deadline).owner(phone).await }).await
+    }
+
+    async fn take_task(&self, task: &TaskName, lease: Lease, now: Millis) -> Result<Lease, StoreError> {
+        self.router
+            .call(|deadline| async move {
+                let work = self.router.begin(Shard::of(task.as_str()), deadline).await?;
+                let stands = tasks::take(&work, task, lease, now).await?;
+                work.commit().await?;
+                Ok(stands)
+            })
+            .await
+    }
+
+    async fn release_task(&self, task: &TaskName, holder: NodeId) -> Result<(), StoreError> {
+        self.router
+            .call(|deadline| async move {
+                let work = self.router.begin(Shard::of(task.as_str()), deadline).await?;
+                tasks::release(&work, task, holder).await?;
+                work.commit().await
+            })
+            .await
+    }
+
+    async fn copy_block(&self, block: &BlockRow) -> Result<(), StoreError> {
+        self.router
+            .call(|deadline| async move {
+                let work = self.router.begin(Shard::of(block.blocker.as_str()), deadline).await?;
+                blocks::copy(&work, block).await?;
+                work.commit().await
+            })
+            .await
+    }
+
+    async fn blocks_copied(&self, blocker: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError> {
+        self.router.call(|deadline| blocks::page(&self.router, blocker, after, limit, deadline)).await
     }
 }
 

@@ -3,12 +3,16 @@
 //! - `shard` says which shard something belongs to, `places` which database has it; `router` brings calls there and tries again what
 //!   failed for the moment, within a bound.
 //! - `schema` makes tables, only forward; `server` says which servers are good enough.
-//! - `users`, `server_keys`, `tokens` map the port to statements; `directory` puts them together.
+//! - `users`, `server_keys`, `tokens`, `tasks`, `blocks` map the port to statements, `phones` what is unique over all shards; `directory`
+//!   puts them together.
 
+mod blocks;
 mod columns;
 mod directory;
 mod error;
+mod lookup;
 mod options;
+mod phones;
 mod places;
 mod pool;
 mod router;
@@ -16,9 +20,17 @@ pub mod schema;
 mod server;
 mod server_keys;
 mod shard;
+mod tasks;
 mod tls;
 mod tokens;
 mod users;
+
+// The tests of steps that nobody outside can take; they share their databases with the other tests.
+#[cfg(all(test, feature = "engines"))]
+extern crate self as dunlin_postgres;
+#[cfg(all(test, feature = "engines"))]
+#[path = "../tests/support/mod.rs"]
+mod support;
 
 pub use directory::Directory;
 pub use error::StartError;

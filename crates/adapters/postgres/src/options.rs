@@ -9,9 +9,14 @@ use crate::shard::{Shard, ShardSet};
 /// A server that vanished without a word is given up after this.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
+/// What the database that finds users by their numbers is called.
+pub const LOOKUP: &str = "lookup";
+
 #[derive(Clone)]
 pub struct Options {
     pub databases: Vec<Database>,
+    /// The URL of the database that finds users by their phone numbers. It may be one of the others.
+    pub lookup: String,
     /// Stands before what a URL says.
     pub password: Option<String>,
     /// For each database.
@@ -59,9 +64,10 @@ pub enum InvalidOptions {
 }
 
 impl Options {
-    pub fn new(databases: impl IntoIterator<Item = Database>) -> Options {
+    pub fn new(databases: impl IntoIterator<Item = Database>, lookup: impl Into<String>) -> Options {
         Options {
             databases: databases.into_iter().collect(),
+            lookup: lookup.into(),
             password: None,
             connections_max: 16,
             wait_max: Duration::from_secs(1),
@@ -73,10 +79,15 @@ impl Options {
 
     /// Whether the options can be right, without asking any database.
     pub fn check(&self) -> Result<(), InvalidOptions> {
-        self.configs().map(drop)
+        self.configs()?;
+        self.lookup_config().map(drop)
     }
 
-    /// What the driver needs, for each database.
+    pub(crate) fn lookup_config(&self) -> Result<tokio_postgres::Config, InvalidOptions> {
+        self.config(LOOKUP, &self.lookup)
+    }
+
+    /// What the driver needs, for each database with shards.
     pub(crate) fn configs(&self) -> Result<Vec<tokio_postgres::Config>, InvalidOptions> {
         if self.databases.is_empty() {
             return Err(InvalidOptions::NoDatabases);
@@ -89,7 +100,8 @@ impl Options {
             if database.name.is_empty() || database.name.len() > 32 || !database.name.bytes().all(is_part) {
                 return Err(InvalidOptions::Name(database.name.clone()));
             }
-            if self.databases[..index].iter().any(|other| other.name == database.name) {
+            let is_known = |name| database.name == name;
+            if is_known(LOOKUP) || self.databases[..index].iter().any(|other| is_known(&other.name)) {
                 return Err(InvalidOptions::Twice(database.name.clone()));
             }
         }
@@ -144,6 +156,8 @@ impl fmt::Debug for Options {
 mod tests {
     use super::*;
 
+    const LOOKUP_URL: &str = "postgres://ann:secret@127.0.0.1:5432/lookup";
+
     fn database(name: &str, shards: &str) -> Database {
         Database {
             name: name.to_owned(),
@@ -153,12 +167,12 @@ mod tests {
     }
 
     fn refusal(databases: impl IntoIterator<Item = Database>) -> String {
-        Options::new(databases).check().expect_err("a refusal").to_string()
+        Options::new(databases, LOOKUP_URL).check().expect_err("a refusal").to_string()
     }
 
     #[test]
     fn every_shard_is_given_to_one_database() {
-        Options::new([database("a", "0-31"), database("b", "32-63"), database("spare", "")]).check().unwrap();
+        Options::new([database("a", "0-31"), database("b", "32-63"), database("spare", "")], LOOKUP_URL).check().unwrap();
         assert_eq!(refusal([database("a", "0-31"), database("b", "33-62")]), "no PostgreSQL database is given these shards: 32, 63");
         assert_eq!(refusal([database("a", "0-40"), database("b", "31-63")]), "shard 31 is given to two PostgreSQL databases, a and b");
     }
@@ -167,25 +181,27 @@ mod tests {
     fn names_are_told_apart() {
         assert_eq!(refusal([]), "no PostgreSQL database is named");
         assert_eq!(refusal([database("a", "0-31"), database("a", "32-63")]), "two PostgreSQL databases are called a");
+        assert_eq!(refusal([database("lookup", "0-63")]), "two PostgreSQL databases are called lookup");
         assert!(refusal([database("A b", "0-63")]).contains("\"A b\" can't be the name"));
     }
 
     #[test]
     fn what_is_wrong_is_told_without_the_url() {
         for url in ["nonsense secret", "postgres://ann:secret@127.0.0.1:port/x", "postgres://ann:secret@127.0.0.1:5432"] {
-            let options = Options::new([Database { url: url.to_owned(), ..database("a", "0-63") }]);
+            let options = Options::new([Database { url: url.to_owned(), ..database("a", "0-63") }], LOOKUP_URL);
             let why = options.check().unwrap_err();
             assert_eq!(why, InvalidOptions::Url("a".to_owned()), "{url}");
             assert!(!format!("{why} {why:?} {options:?}").contains("secret"));
         }
         let tls = Database { url: "postgres://127.0.0.1:5432/x?sslmode=require".to_owned(), ..database("a", "0-63") };
-        assert_eq!(Options::new([tls]).check().is_ok(), cfg!(feature = "tls"), "what this build can't do is told at once");
+        assert_eq!(Options::new([tls], LOOKUP_URL).check().is_ok(), cfg!(feature = "tls"), "what this build can't do is told at once");
     }
 
     #[test]
     fn what_the_url_says_stays_and_ours_is_added() {
         let url = "postgres://ann:first@one:1,two:2/x?options=-c%20work_mem%3D1MB".to_owned();
-        let options = Options { password: Some("second".to_owned()), ..Options::new([Database { url, ..database("a", "0-63") }]) };
+        let options =
+            Options { password: Some("second".to_owned()), ..Options::new([Database { url, ..database("a", "0-63") }], LOOKUP_URL) };
         let config = options.configs().unwrap().remove(0);
         assert_eq!(config.get_password(), Some(&b"second"[..]));
         assert_eq!(config.get_ports(), [1, 2]);

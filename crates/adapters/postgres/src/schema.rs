@@ -17,13 +17,24 @@ use crate::{
 
 /// What one version adds to the one before. Never changed once released: a change is a new entry.
 const DATABASE: &[&str] = &[include_str!("sql/database_v1.sql")];
+const LOOKUP: &[&str] = &[include_str!("sql/lookup_v1.sql")];
 const SHARD: &[&str] = &[include_str!("sql/shard_v1.sql")];
 
-/// Of a database, and of each of its shards.
-pub const VERSION: (usize, usize) = (DATABASE.len(), SHARD.len());
+/// Of the tables in a shard.
+pub const VERSION: usize = SHARD.len();
 
-/// The lock of whoever changes a database's own tables; shards have their numbers.
-const DATABASE_LOCK: i32 = 1000;
+/// The tables of a database that are not in a shard.
+struct Frame {
+    schema: &'static str,
+    migrations: &'static [&'static str],
+    /// What the first of them leaves to be noted.
+    first_row: &'static str,
+    /// The lock of whoever changes them; shards have their numbers.
+    lock: i32,
+}
+
+const OF_DATABASE: Frame = Frame { schema: "dunlin", migrations: DATABASE, first_row: "(version, founded) VALUES (1, false)", lock: 1000 };
+const OF_LOOKUP: Frame = Frame { schema: "dunlin_lookup", migrations: LOOKUP, first_row: "(version) VALUES (1)", lock: 1001 };
 
 /// How long one migration of one shard may take, and how long it may stand in the way of writes to wait for others.
 const MIGRATION_LIMITS: &str = "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '10s'";
@@ -49,9 +60,9 @@ pub enum SchemaError {
     Doubled { shard: Shard, one: String, other: String },
 }
 
-/// Everything that `apply` would say to an empty database about itself and about one shard.
+/// Everything that `apply` would say to empty databases, about one shard.
 pub fn statements() -> Vec<String> {
-    let database = DATABASE.iter().map(|sql| (*sql).to_owned());
+    let database = DATABASE.iter().chain(LOOKUP).map(|sql| (*sql).to_owned());
     let shard = SHARD.iter().map(|sql| format!("-- in a schema for each shard, such as {}\n{sql}", Shard::of("alice").schema()));
     database.chain(shard).collect()
 }
@@ -59,10 +70,13 @@ pub fn statements() -> Vec<String> {
 /// Makes what is missing and brings the rest to this version. Repeatable, and so many may do it at once.
 pub async fn apply(options: &Options) -> Result<(), StartError> {
     server::within_start_max(async {
-        let pools = server::pools(options)?;
+        let (pools, lookup) = server::pools(options)?;
+        server::check(&lookup, options.require_synchronous).await?;
+        told(&lookup, bring_forward(&lookup, &OF_LOOKUP).await)?;
+        check_lookup(&lookup).await?;
         for pool in &pools {
             server::check(pool, options.require_synchronous).await?;
-            told(pool, bring_database_forward(pool).await)?;
+            told(pool, bring_forward(pool, &OF_DATABASE).await)?;
         }
         found(options, &pools).await?;
         for pool in &pools {
@@ -95,11 +109,9 @@ async fn found(options: &Options, pools: &[Arc<Pool>]) -> Result<(), StartError>
 pub(crate) async fn check(pools: &[Arc<Pool>]) -> Result<(Map, Vec<Vec<Stay>>), StartError> {
     let mut all = Vec::new();
     for pool in pools {
-        let missing = || SchemaError::Missing(pool.name.clone());
-        let version = told(pool, database_version(pool).await)?.ok_or_else(missing)?;
-        compare(pool, "the frame".to_owned(), version, DATABASE.len())?;
+        check_frame(pool, &OF_DATABASE).await?;
         if !told(pool, founded(pool).await)? {
-            return Err(missing().into());
+            return Err(SchemaError::Missing(pool.name.clone()).into());
         }
         let stays = told(pool, shards(pool).await)?;
         for stay in stays.iter().filter(|stay| stay.phase.can_be_read()) {
@@ -111,6 +123,15 @@ pub(crate) async fn check(pools: &[Arc<Pool>]) -> Result<(Map, Vec<Vec<Stay>>), 
     Ok((map, all))
 }
 
+pub(crate) async fn check_lookup(pool: &Arc<Pool>) -> Result<(), StartError> {
+    check_frame(pool, &OF_LOOKUP).await
+}
+
+async fn check_frame(pool: &Arc<Pool>, frame: &Frame) -> Result<(), StartError> {
+    let found = told(pool, frame_version(pool, frame).await)?.ok_or_else(|| SchemaError::Missing(pool.name.clone()))?;
+    Ok(compare(pool, format!("schema {}", frame.schema), found, frame.migrations.len())?)
+}
+
 fn compare(pool: &Pool, what: String, found: usize, wanted: usize) -> Result<(), SchemaError> {
     let database = pool.name.clone();
     match found.cmp(&wanted) {
@@ -120,18 +141,19 @@ fn compare(pool: &Pool, what: String, found: usize, wanted: usize) -> Result<(),
     }
 }
 
-async fn bring_database_forward(pool: &Arc<Pool>) -> Result<(), Fault> {
-    let loan = begin(pool, DATABASE_LOCK).await?;
-    let found = version_in(&loan).await?.unwrap_or(0);
-    for (number, sql) in (1..).zip(DATABASE).skip(found) {
+/// One transaction for all, so that a crash leaves the old version or the new one.
+async fn bring_forward(pool: &Arc<Pool>, frame: &Frame) -> Result<(), Fault> {
+    let Frame { schema, migrations, first_row, lock } = frame;
+    let loan = begin(pool, *lock).await?;
+    let found = version_in(&loan, frame).await?.unwrap_or(0);
+    for (number, sql) in (1..).zip(*migrations).skip(found) {
         if number == 1 {
-            loan.run("CREATE SCHEMA dunlin").await?;
+            loan.run(&format!("CREATE SCHEMA {schema}")).await?;
         }
         loan.run(sql).await?;
-        let note = if number == 1 {
-            "INSERT INTO dunlin.database (version, founded) VALUES (1, false)".to_owned()
-        } else {
-            format!("UPDATE dunlin.database SET version = {number}")
+        let note = match number {
+            1 => format!("INSERT INTO {schema}.database {first_row}"),
+            _ => format!("UPDATE {schema}.database SET version = {number}"),
         };
         loan.run(&note).await?;
         info!(database = pool.name, version = number, "the tables of a database were brought forward");
@@ -189,20 +211,21 @@ pub(crate) fn lock_of(shard: Shard) -> i32 {
     i32::from(shard.number())
 }
 
-async fn database_version(pool: &Arc<Pool>) -> Result<Option<usize>, Fault> {
+async fn frame_version(pool: &Arc<Pool>, frame: &Frame) -> Result<Option<usize>, Fault> {
     let loan = pool.get(far_off()).await?;
-    let version = version_in(&loan).await?;
+    let version = version_in(&loan, frame).await?;
     loan.give_back();
     Ok(version)
 }
 
 /// None if there is nothing of ours.
-async fn version_in(loan: &Loan) -> Result<Option<usize>, Fault> {
-    let row = loan.run("SELECT to_regclass('dunlin.database')").await?;
+async fn version_in(loan: &Loan, frame: &Frame) -> Result<Option<usize>, Fault> {
+    let table = format!("{}.database", frame.schema);
+    let row = loan.run(&format!("SELECT to_regclass('{table}')")).await?;
     if row.first().and_then(|row| row.get(0)).is_none() {
         return Ok(None);
     }
-    let row = loan.run("SELECT version FROM dunlin.database").await?;
+    let row = loan.run(&format!("SELECT version FROM {table}")).await?;
     Ok(row.first().and_then(|row| row.get(0)?.parse().ok()))
 }
 

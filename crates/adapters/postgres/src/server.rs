@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::{Fault, StartError},
-    options::Options,
+    options::{LOOKUP, Options},
     pool::{Loan, Pool},
     schema::{far_off, told},
     tls,
@@ -16,12 +16,14 @@ pub const START_MAX: Duration = Duration::from_secs(300);
 /// The oldest that still gets fixes, and the tests' needs.
 const MAJOR_MIN: u32 = 14;
 
+/// Of the databases with shards, in their order, and of the lookup.
 #[cfg_attr(not(feature = "tls"), expect(clippy::clone_on_copy, reason = "what connects without TLS is Copy"))]
-pub fn pools(options: &Options) -> Result<Vec<Arc<Pool>>, StartError> {
+pub fn pools(options: &Options) -> Result<(Vec<Arc<Pool>>, Arc<Pool>), StartError> {
     let connector = tls::connector()?;
     let configs = options.databases.iter().zip(options.configs()?);
     let pool = |name: &str, config| Pool::new(name, config, connector.clone(), options.connections_max, options.wait_max);
-    Ok(configs.map(|(database, config)| pool(&database.name, config)).collect())
+    let lookup = pool(LOOKUP, options.lookup_config()?);
+    Ok((configs.map(|(database, config)| pool(&database.name, config)).collect(), lookup))
 }
 
 /// That it answers, is new enough, keeps every text, and loses nothing with one machine.

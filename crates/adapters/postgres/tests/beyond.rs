@@ -7,8 +7,8 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use dunlin_contract::ids;
-use dunlin_model::{Millis, UserChange};
-use dunlin_ports::{Directory as _, StoreError};
+use dunlin_model::{Millis, PhoneNumber, UserChange, UserId};
+use dunlin_ports::{Directory as _, PHONE_CLAIM_MS_MAX, StoreError};
 use dunlin_postgres::{Database, Directory, Options, SchemaError, Shard, StartError, schema};
 use support::{
     applied, connect, open,
@@ -107,7 +107,7 @@ async fn nobody_is_told_a_password() {
     let server = support::server();
     let elsewhere = |url: &str| Options {
         wait_max: Duration::from_millis(500),
-        ..Options::new([Database { name: "a".into(), url: url.to_owned(), shards: dunlin_postgres::ShardSet::ALL }])
+        ..Options::new([Database { name: "a".into(), url: url.to_owned(), shards: dunlin_postgres::ShardSet::ALL }], url)
     };
     let (_, host) = server.rsplit_once('@').unwrap();
     let (host, _) = host.split_once('/').unwrap();
@@ -264,4 +264,48 @@ async fn a_value_that_can_not_be_is_corrupt() {
     connect(&options.databases[0].url).await.execute(&insert, &[&id.as_str()]).await.unwrap();
     assert!(matches!(directory.user(&id).await, Err(StoreError::Corrupt(_))));
     assert!(matches!(directory.upsert_user(&id, UserChange::default(), Millis(1)).await, Err(StoreError::Corrupt(_))));
+}
+
+#[tokio::test]
+async fn numbers_that_many_want_and_give_up_midway_are_never_lost_nor_two_users() {
+    const USERS: usize = 6;
+    const STEP_MS: u64 = PHONE_CLAIM_MS_MAX / 10;
+    let options = applied().await;
+    let directory = Arc::new(open(&options).await);
+    let users: Vec<UserId> = (0..USERS).map(|_| ids::user()).collect();
+    let phones: Vec<PhoneNumber> = (0..3).map(|_| ids::phone()).collect();
+    for id in &users {
+        directory.upsert_user(id, UserChange::default(), Millis(1)).await.unwrap();
+    }
+    let mut callers = Vec::new();
+    for id in users.clone() {
+        let (directory, phones) = (Arc::clone(&directory), phones.clone());
+        callers.push(tokio::spawn(async move {
+            for round in 0..60 {
+                let at = Millis(1 + round * STEP_MS);
+                let phone = phones.get(ids::number() as usize % (phones.len() + 1));
+                let patience = Duration::from_micros(ids::number() % 12_000);
+                // Given up in the middle, or refused, or done.
+                let _ = timeout(patience, directory.set_phone(&id, phone, at)).await;
+            }
+        }));
+    }
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    // What was given up may still be under way at the server.
+    tokio::time::sleep(options.statement_timeout).await;
+    let mut rows = Vec::new();
+    for id in &users {
+        rows.push(directory.user(id).await.unwrap().unwrap());
+    }
+    for phone in &phones {
+        let having: Vec<&UserId> = rows.iter().filter(|user| user.phone.as_ref() == Some(phone)).map(|user| &user.id).collect();
+        assert!(having.len() <= 1, "{having:?}");
+        assert_eq!(directory.user_with_phone(phone).await.unwrap().as_ref(), having.first().copied());
+        let heir = ids::user();
+        directory.upsert_user(&heir, UserChange::default(), Millis(1)).await.unwrap();
+        let claimed = directory.set_phone(&heir, Some(phone), Millis(1000 * PHONE_CLAIM_MS_MAX)).await;
+        assert_eq!(claimed.is_ok(), having.is_empty(), "a number that nobody has can be had: {claimed:?}");
+    }
 }

@@ -25,7 +25,7 @@ async fn what_was_acknowledged_is_there_after_the_death_of_the_primary() {
     let place = |url: &str| url.rsplit_once('@').unwrap().1.split_once('/').unwrap().0.to_owned();
     let (server, name) = primary.rsplit_once('/').unwrap();
     let both = format!("{server},{}/{name}", place(&standby));
-    let options = Options::new([Database { name: "a".into(), url: both, shards: ShardSet::ALL }]);
+    let options = Options::new([Database { name: "a".into(), url: both.clone(), shards: ShardSet::ALL }], both);
     schema::apply(&options).await.unwrap();
     let directory = Arc::new(Directory::open(&options).await.unwrap());
 

@@ -4,6 +4,9 @@ CREATE TABLE users (
   id           text COLLATE "C" PRIMARY KEY,
   display_name text,
   metadata     bytea, -- an encoded map of texts
+  phone        text,
+  -- Claims of a number up to this one set nothing any more: see dunlin_lookup.phones.
+  phone_claim  bigint NOT NULL DEFAULT 0,
   created_at   bigint NOT NULL,
   updated_at   bigint NOT NULL
 );
@@ -21,4 +24,20 @@ CREATE TABLE server_keys (
 CREATE TABLE token_revocations (
   user_id       text COLLATE "C" PRIMARY KEY,
   issued_before bigint NOT NULL
+);
+
+CREATE TABLE tasks (
+  name   text COLLATE "C" PRIMARY KEY,
+  holder text NOT NULL, -- a node, in hexadecimal
+  until  bigint NOT NULL
+);
+
+-- Copies: the log decides, and the later seq stands. In the shard of whoever blocks.
+CREATE TABLE block_copies (
+  blocker text COLLATE "C" NOT NULL,
+  blocked text COLLATE "C" NOT NULL,
+  seq     bigint NOT NULL,
+  since   bigint NOT NULL,
+  is_on   boolean NOT NULL,
+  PRIMARY KEY (blocker, blocked)
 );

@@ -32,7 +32,7 @@ pub async fn options(databases: &[(&str, &str)]) -> Options {
         let shards = ShardSet::parse(shards).expect("a set of shards");
         made.push(Database { name: (*name).to_owned(), url: database().await, shards });
     }
-    Options { require_synchronous: false, ..Options::new(made) }
+    Options { require_synchronous: false, ..Options::new(made, database().await) }
 }
 
 /// All shards in one database, with tables.
