@@ -25,7 +25,7 @@ const SHARDS_AT_ONCE: usize = 8;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 pub struct Directory {
-    router: Arc<Router>,
+    pub(crate) router: Arc<Router>,
     lookup: Lookup,
 }
 

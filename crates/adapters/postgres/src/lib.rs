@@ -2,6 +2,7 @@
 //!
 //! - `shard` says which shard something belongs to, `places` which database has it; `router` brings calls there and tries again what
 //!   failed for the moment, within a bound.
+//! - `moving` brings a shard to another database while all goes on.
 //! - `schema` makes tables, only forward; `server` says which servers are good enough.
 //! - `users`, `server_keys`, `tokens`, `tasks`, `blocks` map the port to statements, `phones` what is unique over all shards; `directory`
 //!   puts them together.
@@ -11,6 +12,7 @@ mod columns;
 mod directory;
 mod error;
 mod lookup;
+mod moving;
 mod options;
 mod phones;
 mod places;
@@ -34,6 +36,7 @@ mod support;
 
 pub use directory::Directory;
 pub use error::StartError;
+pub use moving::{MoveError, Placed, Shards, Step};
 pub use options::{Database, InvalidOptions, Options};
 pub use schema::SchemaError;
 pub use shard::{SHARDS, Shard, ShardSet};

@@ -13,24 +13,21 @@ pub enum Phase {
     Active,
     /// It moves away, and can only be read.
     Frozen,
+    /// A whole copy of what is frozen in another database. It counts once that one says that the shard has moved, and can only be read.
+    Ready,
     /// It has moved away.
     Moved,
-    /// It is being copied here.
-    Incoming,
-    /// A whole copy, which can only be read until the other database says that the shard has moved.
-    Ready,
 }
 
 impl Phase {
-    const ALL: [Phase; 5] = [Phase::Active, Phase::Frozen, Phase::Moved, Phase::Incoming, Phase::Ready];
+    const ALL: [Phase; 4] = [Phase::Active, Phase::Frozen, Phase::Ready, Phase::Moved];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Phase::Active => "active",
             Phase::Frozen => "frozen",
-            Phase::Moved => "moved",
-            Phase::Incoming => "incoming",
             Phase::Ready => "ready",
+            Phase::Moved => "moved",
         }
     }
 
@@ -119,11 +116,11 @@ mod tests {
 
     #[test]
     fn a_moving_shard_is_read_where_it_was_last_written() {
-        use Phase::{Active, Frozen, Incoming, Moved, Ready};
+        use Phase::{Active, Frozen, Moved, Ready};
         let steps = [
             (vec![Active], vec![], 0),
-            (vec![Active], vec![Incoming], 0),
-            (vec![Frozen], vec![Incoming], 0),
+            (vec![Active], vec![Ready], 0),
+            (vec![Frozen], vec![], 0),
             (vec![Frozen], vec![Ready], 0),
             (vec![Moved], vec![Ready], 1),
             (vec![Moved], vec![Active], 1),

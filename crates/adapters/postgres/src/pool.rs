@@ -131,6 +131,11 @@ impl Loan {
         drop(turn);
     }
 
+    /// For what none of the above does.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     pub fn database(&self) -> &str {
         &self.pool.name
     }

@@ -9,8 +9,8 @@ CREATE TABLE dunlin.database (
 CREATE TABLE dunlin.shards (
   shard   integer PRIMARY KEY CHECK (shard BETWEEN 0 AND 63),
   version integer NOT NULL,
-  -- active; frozen: it moves to peer and can only be read; moved: it is at peer now, and nothing of it counts here;
-  -- incoming: it is being copied from peer; ready: a whole copy, which can only be read until peer says moved.
-  phase   text NOT NULL CHECK (phase IN ('active', 'frozen', 'moved', 'incoming', 'ready')),
+  -- active; frozen: it moves to peer and can only be read; ready: a whole copy of what is frozen at peer, which can only be read, and only
+  -- once peer says moved; moved: it is at peer now, and nothing of it counts here.
+  phase   text NOT NULL CHECK (phase IN ('active', 'frozen', 'ready', 'moved')),
   peer    text
 );
