@@ -13,6 +13,8 @@ pub enum Phase {
     Active,
     /// It moves away, and can only be read.
     Frozen,
+    /// A copy of what is active or frozen in another database, without the latest changes.
+    Behind,
     /// A whole copy of what is frozen in another database. It counts once that one says that the shard has moved, and can only be read.
     Ready,
     /// It has moved away.
@@ -20,12 +22,13 @@ pub enum Phase {
 }
 
 impl Phase {
-    const ALL: [Phase; 4] = [Phase::Active, Phase::Frozen, Phase::Ready, Phase::Moved];
+    const ALL: [Phase; 5] = [Phase::Active, Phase::Frozen, Phase::Behind, Phase::Ready, Phase::Moved];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Phase::Active => "active",
             Phase::Frozen => "frozen",
+            Phase::Behind => "behind",
             Phase::Ready => "ready",
             Phase::Moved => "moved",
         }
@@ -116,11 +119,12 @@ mod tests {
 
     #[test]
     fn a_moving_shard_is_read_where_it_was_last_written() {
-        use Phase::{Active, Frozen, Moved, Ready};
+        use Phase::{Active, Behind, Frozen, Moved, Ready};
         let steps = [
             (vec![Active], vec![], 0),
+            (vec![Active], vec![Behind], 0),
             (vec![Active], vec![Ready], 0),
-            (vec![Frozen], vec![], 0),
+            (vec![Frozen], vec![Behind], 0),
             (vec![Frozen], vec![Ready], 0),
             (vec![Moved], vec![Ready], 1),
             (vec![Moved], vec![Active], 1),

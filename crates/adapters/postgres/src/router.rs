@@ -121,7 +121,7 @@ impl Router {
                 loan.give_back();
                 Err(Fault::Passing(format!("shard {shard} is being moved and can only be read for a moment")))
             }
-            Some(Phase::Moved) | None => {
+            Some(Phase::Behind | Phase::Moved) | None => {
                 loan.run("ROLLBACK").await?;
                 Err(elsewhere(shard, loan))
             }

@@ -185,7 +185,7 @@ async fn bring_shards_forward(pool: &Arc<Pool>) -> Result<(), Fault> {
 /// One transaction, so that a crash leaves the old version or the new one; no write is under way meanwhile.
 async fn bring_shard_forward(pool: &Arc<Pool>, shard: Shard) -> Result<(), Fault> {
     let loan = begin(pool, lock_of(shard)).await?;
-    let row = loan.run(&format!("SELECT version FROM dunlin.shards WHERE shard = {shard} AND phase = 'active'")).await?;
+    let row = loan.run(&format!("SELECT version FROM dunlin.shards WHERE shard = {shard} AND phase = 'active' AND peer IS NULL")).await?;
     let Some(found) = row.first().and_then(|row| row.get(0)?.parse().ok()) else { return Ok(()) };
     tables(&loan, shard, found).await?;
     loan.commit().await

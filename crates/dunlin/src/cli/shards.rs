@@ -15,7 +15,7 @@ pub enum Shards {
     List(List),
     /// Move a shard to another database; repeatable, and so goes on where it was interrupted
     ///
-    /// Nodes go on meanwhile. Reads are served throughout, writes to this shard wait until it is copied and compared. All nodes must have the
+    /// Nodes go on meanwhile. Reads are served throughout, writes to this shard wait while the last changes are copied. All nodes must have the
     /// other database in their configuration. To where it comes from, a shard that is on its way is taken back.
     Move(Move),
 }
@@ -70,8 +70,9 @@ impl List {
         for placed in others {
             let (shard, database, peer) = (placed.shard, placed.database, placed.peer.unwrap_or_default());
             match placed.phase {
+                "active" => println!("shard {shard} is in {database} and is being copied to {peer}"),
                 "frozen" => println!("shard {shard} moves from {database} to {peer} and can only be read"),
-                "ready" => println!("shard {shard} has a copy in {database}, which was made from {peer} for a move"),
+                "behind" | "ready" => println!("shard {shard} has a copy in {database}, which was made from {peer} for a move"),
                 _ => println!("shard {shard} was in {database} before it moved to {peer}"),
             }
         }
@@ -84,8 +85,10 @@ impl Move {
         let shards = open(&self.configured).await?;
         let tell = |step| {
             let what = match step {
-                Step::Freeze => "no more writes; copying",
+                Step::Follow => "changes are noted; copying",
                 Step::Copy => "copied, and counts and checksums agree",
+                Step::Freeze => "writes wait",
+                Step::Finish => "what has changed meanwhile is copied, and agrees",
                 Step::Leave => "reads go to the copy",
                 Step::Arrive => "writes go on",
                 Step::Clear => "the old tables are gone",
