@@ -21,14 +21,20 @@ impl Place {
         let (client, connection) = tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
         tokio::spawn(connection);
         let (host, _) = server.rsplit_once('/').unwrap();
+        // The configuration takes no password in a URL.
+        let (scheme, rest) = host.split_once("://").unwrap();
+        let (user, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+        let (user, password) = user.split_once(':').unwrap_or((user, ""));
         let mut urls = Vec::new();
         for name in ["a", "b", "lookup"] {
             let database = format!("dunlin_shards_{name}_{:016x}", getrandom::u64().unwrap());
             client.batch_execute(&format!("CREATE DATABASE {database} TEMPLATE template0")).await.unwrap();
-            urls.push(format!("{host}/{database}"));
+            urls.push(format!("{scheme}://{user}@{place}/{database}"));
         }
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("dunlin.toml");
+        let password_file = folder.path().join("password");
+        fs::write(&password_file, password).unwrap();
         let text = format!(
             "[engines]
              log = \"kafka\"
@@ -36,6 +42,7 @@ impl Place {
              directory = \"postgres\"
              [postgres]
              require_synchronous = false
+             password_file = {password_file:?}
              lookup = \"{}\"
              [[postgres.databases]]
              name = \"a\"

@@ -132,6 +132,8 @@ fn cluster(root: &Path) -> Result<()> {
             "--test",
             "wire",
             "--test",
+            "shards",
+            "--test",
             "several_nodes",
             "--test",
             "misconfigured",

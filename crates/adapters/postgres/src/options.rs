@@ -36,7 +36,7 @@ pub struct Options {
 pub struct Database {
     /// What people and other databases call it: 1 to 32 characters of a-z 0-9 - _.
     pub name: String,
-    /// `postgres://user@host:port,host:port/database`. The one of several hosts that takes writes is used.
+    /// `postgres://user@host:port,host:port/database`. The one of several hosts that takes writes is used. TLS only with `?sslmode=require`.
     pub url: String,
     /// The shards that are made here when there are none yet. Afterwards the databases themselves say where shards are.
     pub shards: ShardSet,
@@ -129,8 +129,13 @@ impl Options {
         if config.get_hosts().is_empty() || config.get_dbname().is_none() {
             return Err(InvalidOptions::Url(name.to_owned()));
         }
-        if config.get_ssl_mode() == SslMode::Require && !cfg!(feature = "tls") {
-            return Err(InvalidOptions::Tls(name.to_owned()));
+        match config.get_ssl_mode() {
+            SslMode::Require if !cfg!(feature = "tls") => return Err(InvalidOptions::Tls(name.to_owned())),
+            SslMode::Require => {}
+            // Not what it can get: certificates are judged, and one that nobody asked for would keep us out.
+            _ => {
+                config.ssl_mode(SslMode::Disable);
+            }
         }
         if let Some(password) = &self.password {
             config.password(password);
