@@ -1,7 +1,10 @@
 //! Cases of the directory.
 
-use dunlin_model::{Field, Metadata, Millis, Name, Scope, SecretHash, ServerKey, User, UserChange, UserId};
-use dunlin_ports::{Directory, StoreError};
+use dunlin_model::{
+    BlockRow, Field, Lease, Metadata, Millis, Name, NodeId, PhoneNumber, Scope, SecretHash, Seq, ServerKey, TaskName, User, UserChange,
+    UserId,
+};
+use dunlin_ports::{Directory, PHONE_CLAIM_MS_MAX, StoreError};
 
 use crate::ids;
 
@@ -10,7 +13,7 @@ pub async fn a_new_user_reads_back(directory: &dyn Directory) {
     let upserted = upsert(directory, &id, set("Ann"), 7).await;
     assert_eq!(
         upserted,
-        User { id: id.clone(), display_name: Some(name("Ann")), metadata: None, created_at: Millis(7), updated_at: Millis(7) }
+        User { id: id.clone(), display_name: Some(name("Ann")), metadata: None, phone: None, created_at: Millis(7), updated_at: Millis(7) }
     );
     assert_eq!(user(directory, &id).await, Some(upserted));
 }
@@ -81,7 +84,14 @@ pub async fn updated_at_never_goes_backwards(directory: &dyn Directory) {
     let changed = upsert(directory, &id, set("Anna"), 5).await;
     assert_eq!(
         changed,
-        User { id: id.clone(), display_name: Some(name("Anna")), metadata: None, created_at: Millis(10), updated_at: Millis(10) }
+        User {
+            id: id.clone(),
+            display_name: Some(name("Anna")),
+            metadata: None,
+            phone: None,
+            created_at: Millis(10),
+            updated_at: Millis(10)
+        }
     );
     assert_eq!(user(directory, &id).await, Some(changed));
 }
@@ -94,6 +104,86 @@ pub async fn two_upserts_at_once_make_one_user(directory: &dyn Directory) {
         assert_eq!(one, other);
         assert_eq!(user(directory, &id).await, Some(one));
     }
+}
+
+pub async fn a_number_is_set_replaced_and_taken_away(directory: &dyn Directory) {
+    let (id, first, second) = (ids::user(), ids::phone(), ids::phone());
+    let made = upsert(directory, &id, set("Ann"), 10).await;
+    let with_first = set_phone(directory, &id, Some(&first), 20).await;
+    assert_eq!(with_first, Some(User { phone: Some(first.clone()), updated_at: Millis(20), ..made.clone() }));
+    assert_eq!(user(directory, &id).await, with_first);
+    assert_eq!(with_phone(directory, &first).await, Some(id.clone()));
+    assert_eq!(set_phone(directory, &id, Some(&second), 30).await.and_then(|user| user.phone), Some(second.clone()));
+    assert_eq!((with_phone(directory, &first).await, with_phone(directory, &second).await), (None, Some(id.clone())));
+    let without = set_phone(directory, &id, None, 40).await;
+    assert_eq!(without, Some(User { updated_at: Millis(40), ..made }));
+    assert_eq!(with_phone(directory, &second).await, None);
+}
+
+pub async fn a_number_that_is_set_again_is_no_change(directory: &dyn Directory) {
+    let (id, phone) = (ids::user(), ids::phone());
+    let made = upsert(directory, &id, set("Ann"), 10).await;
+    assert_eq!(set_phone(directory, &id, None, 15).await, Some(made));
+    let first = set_phone(directory, &id, Some(&phone), 20).await;
+    assert_eq!(set_phone(directory, &id, Some(&phone), 30).await, first);
+    assert_eq!(upsert(directory, &id, set("Ann"), 40).await.phone, Some(phone), "other changes keep it");
+}
+
+pub async fn a_number_is_one_users_at_most(directory: &dyn Directory) {
+    let (ann, bea, phone, other) = (ids::user(), ids::user(), ids::phone(), ids::phone());
+    upsert(directory, &ann, set("Ann"), 1).await;
+    let before = upsert(directory, &bea, set("Bea"), 1).await;
+    set_phone(directory, &ann, Some(&phone), 10).await;
+    for at in [10, 20, 20 + PHONE_CLAIM_MS_MAX, 20 + 1000 * PHONE_CLAIM_MS_MAX] {
+        let refused = directory.set_phone(&bea, Some(&phone), Millis(at)).await;
+        assert!(matches!(&refused, Err(StoreError::Conflict(why)) if !why.contains(phone.as_str())), "{refused:?}");
+    }
+    assert_eq!(user(directory, &bea).await, Some(before));
+    assert_eq!(with_phone(directory, &phone).await, Some(ann));
+    set_phone(directory, &bea, Some(&other), 30).await;
+    assert!(directory.set_phone(&bea, Some(&phone), Millis(PHONE_CLAIM_MS_MAX * 2)).await.is_err());
+    assert_eq!(with_phone(directory, &other).await, Some(bea), "who was refused keeps what they had");
+}
+
+pub async fn a_number_that_was_given_up_is_anyones(directory: &dyn Directory) {
+    let (ann, bea, first, second) = (ids::user(), ids::user(), ids::phone(), ids::phone());
+    upsert(directory, &ann, set("Ann"), 1).await;
+    upsert(directory, &bea, set("Bea"), 1).await;
+    set_phone(directory, &ann, Some(&first), 10).await;
+    set_phone(directory, &ann, Some(&second), 11).await;
+    set_phone(directory, &bea, Some(&first), 12).await;
+    assert_eq!(with_phone(directory, &first).await, Some(bea.clone()));
+    set_phone(directory, &ann, None, 13).await;
+    set_phone(directory, &bea, Some(&second), 14).await;
+    assert_eq!((with_phone(directory, &first).await, with_phone(directory, &second).await), (None, Some(bea)));
+}
+
+pub async fn of_two_users_at_once_one_gets_the_number(directory: &dyn Directory) {
+    for _ in 0..10 {
+        let (ann, bea, phone) = (ids::user(), ids::user(), ids::phone());
+        upsert(directory, &ann, set("Ann"), 1).await;
+        upsert(directory, &bea, set("Bea"), 1).await;
+        let (one, other) =
+            tokio::join!(directory.set_phone(&ann, Some(&phone), Millis(2)), directory.set_phone(&bea, Some(&phone), Millis(2)));
+        let winner = match (one, other) {
+            (Ok(_), Err(StoreError::Conflict(_))) => ann,
+            (Err(StoreError::Conflict(_)), Ok(_)) => bea,
+            both => panic!("{both:?}"),
+        };
+        assert_eq!(with_phone(directory, &phone).await, Some(winner));
+    }
+}
+
+pub async fn nobody_has_an_unknown_number_and_nobody_unknown_gets_one(directory: &dyn Directory) {
+    let (id, phone) = (ids::user(), ids::phone());
+    assert_eq!(with_phone(directory, &phone).await, None);
+    assert_eq!(set_phone(directory, &id, Some(&phone), 1).await, None);
+    assert_eq!(set_phone(directory, &id, None, 1).await, None);
+    assert_eq!((with_phone(directory, &phone).await, user(directory, &id).await), (None, None));
+    let ann = ids::user();
+    upsert(directory, &ann, set("Ann"), 1).await;
+    set_phone(directory, &ann, Some(&phone), 2).await;
+    assert_eq!(with_phone(directory, &phone).await, Some(ann), "it stayed free");
 }
 
 pub async fn exist_answers_in_the_order_of_the_question(directory: &dyn Directory) {
@@ -211,6 +301,76 @@ pub async fn revoking_tokens_needs_no_user_and_makes_none(directory: &dyn Direct
     assert_eq!(valid_from(directory, &id).await, Some(Millis(20)), "the user came later");
 }
 
+pub async fn a_task_is_its_holders_until_the_lease_ends(directory: &dyn Directory) {
+    let (task, one, other) = (ids::task(), ids::node(), ids::node());
+    assert_eq!(take(directory, &task, one, 100, 0).await, Lease { holder: one, until: Millis(100) });
+    assert_eq!(take(directory, &task, other, 200, 50).await, Lease { holder: one, until: Millis(100) });
+    assert_eq!(take(directory, &task, other, 200, 99).await.holder, one);
+    assert_eq!(take(directory, &task, other, 200, 100).await, Lease { holder: other, until: Millis(200) });
+    assert_eq!(take(directory, &task, one, 300, 150).await.holder, other, "it was lost, and stays so");
+    assert_eq!(take(directory, &ids::task(), one, 300, 150).await.holder, one, "another task");
+}
+
+pub async fn a_holder_renews_its_task(directory: &dyn Directory) {
+    let (task, one, other) = (ids::task(), ids::node(), ids::node());
+    for (until, now) in [(100, 0), (150, 50), (150, 60), (400, 300)] {
+        assert_eq!(take(directory, &task, one, until, now).await, Lease { holder: one, until: Millis(until) });
+    }
+    assert_eq!(take(directory, &task, other, 500, 399).await, Lease { holder: one, until: Millis(400) });
+}
+
+pub async fn a_released_task_is_anyones_and_only_its_holder_releases_it(directory: &dyn Directory) {
+    let (task, one, other) = (ids::task(), ids::node(), ids::node());
+    directory.release_task(&task, one).await.expect("nobody holds it");
+    take(directory, &task, one, 100, 0).await;
+    directory.release_task(&task, other).await.expect("nothing happens");
+    assert_eq!(take(directory, &task, other, 200, 10).await.holder, one);
+    directory.release_task(&task, one).await.expect("release");
+    directory.release_task(&task, one).await.expect("release again");
+    assert_eq!(take(directory, &task, other, 200, 20).await.holder, other);
+}
+
+pub async fn of_many_takers_at_once_one_holds_the_task(directory: &dyn Directory) {
+    let task = ids::task();
+    let nodes: Vec<NodeId> = (0..4).map(|_| ids::node()).collect();
+    let takes = [0, 1, 2, 3].map(|index| take(directory, &task, nodes[index], 100, 0));
+    let [a, b, c, d] = takes;
+    let (a, b, c, d) = tokio::join!(a, b, c, d);
+    assert!(nodes.contains(&a.holder));
+    assert_eq!([b, c, d], [a; 3]);
+}
+
+pub async fn the_latest_copy_of_a_block_stands_whichever_came_first(directory: &dyn Directory) {
+    let (ann, bea) = (ids::user(), ids::user());
+    let copy = |at, on| BlockRow { blocker: ann.clone(), blocked: bea.clone(), at: seq(at), since: Millis(at * 10), on };
+    for (copied, stands) in
+        [((5, true), (5, true)), ((3, false), (5, true)), ((5, true), (5, true)), ((7, false), (7, false)), ((6, true), (7, false))]
+    {
+        directory.copy_block(&copy(copied.0, copied.1)).await.expect("copy");
+        assert_eq!(blocks(directory, &ann).await, [copy(stands.0, stands.1)]);
+    }
+    assert_eq!(blocks(directory, &bea).await, [], "who is blocked blocks nobody");
+}
+
+pub async fn pages_of_copied_blocks_meet(directory: &dyn Directory) {
+    let (ann, mut others) = (ids::user(), [(); 5].map(|()| ids::user()));
+    for (at, other) in (1..).zip(&others) {
+        let block = BlockRow { blocker: ann.clone(), blocked: other.clone(), at: seq(at), since: Millis(at), on: at % 2 == 0 };
+        directory.copy_block(&block).await.expect("copy");
+    }
+    others.sort();
+    let mut walked: Vec<UserId> = Vec::new();
+    loop {
+        let page = directory.blocks_copied(&ann, walked.last(), 2).await.expect("a page of blocks");
+        assert!(page.len() <= 2, "a page keeps to its limit");
+        if page.is_empty() {
+            break;
+        }
+        walked.extend(page.into_iter().map(|block| block.blocked));
+    }
+    assert_eq!(walked, others);
+}
+
 fn fresh_key() -> ServerKey {
     ServerKey {
         id: ids::server_key_id(),
@@ -256,4 +416,24 @@ async fn revoke(directory: &dyn Directory, key: &ServerKey, at: u64) -> Option<S
 
 async fn valid_from(directory: &dyn Directory, id: &UserId) -> Option<Millis> {
     directory.tokens_valid_from(id).await.expect("read from when tokens count")
+}
+
+async fn set_phone(directory: &dyn Directory, id: &UserId, phone: Option<&PhoneNumber>, at: u64) -> Option<User> {
+    directory.set_phone(id, phone, Millis(at)).await.expect("set the number")
+}
+
+async fn with_phone(directory: &dyn Directory, phone: &PhoneNumber) -> Option<UserId> {
+    directory.user_with_phone(phone).await.expect("look the number up")
+}
+
+async fn take(directory: &dyn Directory, task: &TaskName, holder: NodeId, until: u64, now: u64) -> Lease {
+    directory.take_task(task, Lease { holder, until: Millis(until) }, Millis(now)).await.expect("take the task")
+}
+
+async fn blocks(directory: &dyn Directory, blocker: &UserId) -> Vec<BlockRow> {
+    directory.blocks_copied(blocker, None, 10).await.expect("read copies of blocks")
+}
+
+fn seq(at: u64) -> Seq {
+    Seq::from_u64(at).expect("a seq")
 }

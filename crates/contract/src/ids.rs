@@ -1,6 +1,6 @@
 //! Random ids, so that no case meets another one's, nor what a store already holds.
 
-use dunlin_model::{BlobKey, ClientId, ConversationId, EventId, NodeId, Pair, RequestId, Seq, ServerKeyId, UserId};
+use dunlin_model::{BlobKey, ClientId, ConversationId, EventId, NodeId, Pair, PhoneNumber, RequestId, Seq, ServerKeyId, TaskName, UserId};
 
 pub fn user() -> UserId {
     UserId::parse(&format!("u-{}", hex())).expect("hex keeps to the alphabet")
@@ -42,6 +42,15 @@ pub fn request() -> RequestId {
 
 pub fn server_key_id() -> ServerKeyId {
     ServerKeyId::parse(&hex()).expect("hex keeps to the alphabet")
+}
+
+/// Of 19 digits: two alike are as unlikely as they get.
+pub fn phone() -> PhoneNumber {
+    PhoneNumber::parse(&format!("+{}", 1_000_000_000_000_000_000 + number() % 9_000_000_000_000_000_000)).expect("19 digits are a number")
+}
+
+pub fn task() -> TaskName {
+    TaskName::parse(&hex()).expect("hex keeps to the alphabet")
 }
 
 pub fn blob_key() -> BlobKey {

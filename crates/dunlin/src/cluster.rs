@@ -1,19 +1,19 @@
-//! The cluster profile, put together: Kafka, Cassandra and Redis, this node's share of the projection, and the use cases over them.
+//! The cluster profile, put together: Kafka, Cassandra, Redis and PostgreSQL, this node's share of the projection, and the use cases over them.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use dunlin_app::{App, Order, Outcomes, Projector, Rules, Shares, Ticks};
-use dunlin_embedded::{Directory, RandomIds, SystemClock};
+use dunlin_embedded::{RandomIds, SystemClock};
 use dunlin_model::{Millis, NodeId};
-use dunlin_ports::{Clock, Ephemeral, IdGen, MessageStore, SessionBus};
+use dunlin_ports::{Clock, Directory, Ephemeral, IdGen, MessageStore, SessionBus};
 use dunlin_redis::{Visit, VisitError};
 use tokio::{sync::watch, task::JoinHandle};
 use tracing::{info, warn};
 
 use crate::{
     clocks,
-    config::{Config, EphemeralEngine, Kafka, Sasl},
+    config::{Config, DirectoryEngine, EphemeralEngine, Kafka, Sasl},
     life,
 };
 
@@ -48,8 +48,9 @@ impl ClusterNode {
         let store: Arc<dyn MessageStore> = messages.clone();
         let redis = redis(config, &*clock).await?;
         let (ephemeral, bus) = ephemeral_and_bus(config, redis.as_ref(), node, &clock)?;
-        let directory = Arc::new(directory(&config.server.data)?);
-        if config.engines.several_nodes {
+        make_folder(&config.server.data)?;
+        let directory = directory(config).await.context("the directory")?;
+        if config.engines.several_nodes && config.engines.directory == DirectoryEngine::Sqlite {
             warn!(folder = %config.server.data.display(), "users and server keys are in SQLite: all nodes must be on this machine and share the folder");
         }
         let rules = Rules { dedup_window_ms: dedup_window(config).as_millis() as u64, ids_in_heads: true };
@@ -258,9 +259,24 @@ fn ephemeral_and_bus(
     Ok((ephemeral, bus))
 }
 
-fn directory(data: &Path) -> Result<Directory> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(data).with_context(|| format!("failed to make {}", data.display()))?;
-    Ok(Directory::open(&data.join("directory.sqlite"))?)
+/// Users and server keys, wherever the configuration has them.
+pub async fn directory(config: &Config) -> Result<Arc<dyn Directory>> {
+    Ok(match config.engines.directory {
+        DirectoryEngine::Sqlite => Arc::new(dunlin_embedded::Directory::open(&config.server.data.join("directory.sqlite"))?),
+        DirectoryEngine::Postgres => Arc::new(dunlin_postgres::Directory::open(&postgres(config)?).await?),
+    })
+}
+
+pub fn postgres(config: &Config) -> Result<dunlin_postgres::Options> {
+    Ok(dunlin_postgres::Options {
+        password: secret("postgres.password_file", &config.postgres.password_file)?,
+        ..config.postgres_options()?
+    })
+}
+
+/// For the shared secret, and for SQLite.
+fn make_folder(data: &Path) -> Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(data).with_context(|| format!("failed to make {}", data.display()))
 }
 
 /// What a file holds; none if none is named.

@@ -5,6 +5,7 @@ use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -30,6 +31,7 @@ pub struct Config {
     pub kafka: Kafka,
     pub cassandra: Cassandra,
     pub redis: Redis,
+    pub postgres: Postgres,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -91,6 +93,7 @@ pub struct Engines {
     pub messages: MessagesEngine,
     pub ephemeral: EphemeralEngine,
     pub bus: EphemeralEngine,
+    pub directory: DirectoryEngine,
     pub several_nodes: bool,
 }
 
@@ -113,6 +116,13 @@ pub enum MessagesEngine {
 pub enum EphemeralEngine {
     Memory,
     Redis,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DirectoryEngine {
+    Sqlite,
+    Postgres,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -165,6 +175,27 @@ pub struct Redis {
     pub password_file: PathBuf,
     pub tls: bool,
     pub ca_file: PathBuf,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Postgres {
+    pub databases: Vec<PostgresDatabase>,
+    pub lookup: String,
+    pub password_file: PathBuf,
+    pub connections_max: usize,
+    pub wait_ms: u64,
+    pub statement_ms: u64,
+    pub call_ms: u64,
+    pub require_synchronous: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PostgresDatabase {
+    pub name: String,
+    pub shards: String,
+    pub url: String,
 }
 
 impl Config {
@@ -239,6 +270,8 @@ impl Config {
         ensure!((1..=3_650).contains(&kafka.retention_days), "kafka.retention_days must be 1 to 3650");
         ensure!((1..=9).contains(&cassandra.replicas), "cassandra.replicas must be 1 to 9");
         ensure!(is_identifier(&cassandra.keyspace), "cassandra.keyspace must have 1 to 48 characters of a-z 0-9 _ and begin with a letter");
+        ensure!(is_kafka || engines.directory == DirectoryEngine::Sqlite, "engines.directory = \"postgres\" goes with kafka and cassandra");
+        self.check_postgres()?;
         for (key, list) in [("kafka.brokers", &kafka.brokers), ("cassandra.nodes", &cassandra.nodes), ("redis.nodes", &redis.nodes)] {
             ensure!(!list.is_empty(), "{key} must name at least one");
         }
@@ -262,6 +295,41 @@ impl Config {
             "redis.nodes: user and password belong into redis.user and redis.password_file"
         );
         Ok(())
+    }
+
+    fn check_postgres(&self) -> Result<()> {
+        let postgres = &self.postgres;
+        ensure!((1..=1_000).contains(&postgres.connections_max), "postgres.connections_max must be 1 to 1000");
+        for (key, ms) in [("wait_ms", postgres.wait_ms), ("statement_ms", postgres.statement_ms), ("call_ms", postgres.call_ms)] {
+            ensure!((1..=600_000).contains(&ms), "postgres.{key} must be 1 to 600000");
+        }
+        // `dunlin config print` shows URLs, and so does whoever copies a configuration into a report.
+        let urls = postgres.databases.iter().map(|database| &database.url).chain([&postgres.lookup]);
+        for url in urls {
+            let user = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map_or("", |(user, _)| user);
+            let has_password = user.contains(':') || url.contains("password=");
+            ensure!(!has_password, "a URL in [postgres] holds a password: write it into a file, and name that as postgres.password_file");
+        }
+        self.postgres_options()?.check().context("[postgres] is wrong")
+    }
+
+    /// Without the password.
+    pub fn postgres_options(&self) -> Result<dunlin_postgres::Options> {
+        let Postgres { databases, lookup, connections_max, wait_ms, statement_ms, call_ms, require_synchronous, .. } = &self.postgres;
+        let database = |database: &PostgresDatabase| {
+            let shards = dunlin_postgres::ShardSet::parse(&database.shards)
+                .with_context(|| format!("postgres.databases: {:?} must be shards such as \"0-31, 40\"", database.shards))?;
+            anyhow::Ok(dunlin_postgres::Database { name: database.name.clone(), url: database.url.clone(), shards })
+        };
+        let databases = databases.iter().map(database).collect::<Result<Vec<_>>>()?;
+        Ok(dunlin_postgres::Options {
+            connections_max: *connections_max,
+            wait_max: Duration::from_millis(*wait_ms),
+            statement_timeout: Duration::from_millis(*statement_ms),
+            call_timeout: Duration::from_millis(*call_ms),
+            require_synchronous: *require_synchronous,
+            ..dunlin_postgres::Options::new(databases, lookup)
+        })
     }
 
     pub fn robots(&self) -> Result<Vec<UserId>> {
@@ -414,6 +482,25 @@ mod tests {
             let loaded = load(&format!("[{section}]\ntls = true\nca_file = \"ca.pem\""), &[]);
             assert_eq!(loaded.is_ok(), cfg!(feature = "tls"), "what this build can't do is told at once");
         }
+    }
+
+    #[test]
+    fn databases_that_do_not_fit_together_are_refused() {
+        let databases = |list: &str| refusal(&format!("[postgres]\ndatabases = [{list}]"), &[]);
+        let a = "{ name = \"a\", shards = \"0-31\", url = \"postgres://u@h:1/d\" }";
+        assert!(databases(a).contains("no PostgreSQL database is given these shards: 32-63"));
+        assert!(
+            databases(&format!("{a}, {}", a.replace("\"a\"", "\"b\""))).contains("shard 0 is given to two PostgreSQL databases, a and b")
+        );
+        assert!(databases(&a.replace("0-31", "0-99")).contains("\"0-99\" must be shards such as"));
+        assert!(databases(&a.replace("u@h:1/d", "h")).contains("[postgres] is wrong"));
+        for secret in ["u:swordfish@h:1/d", "u@h:1/d?password=swordfish"] {
+            let why = databases(&a.replace("u@h:1/d", secret));
+            assert!(why.contains("postgres.password_file") && !why.contains("swordfish"), "{why}");
+        }
+        assert!(refusal("[engines]\ndirectory = \"postgres\"", &[]).contains("goes with kafka and cassandra"));
+        let text = "[engines]\nlog = \"kafka\"\nmessages = \"cassandra\"\ndirectory = \"postgres\"";
+        assert_eq!(load(text, &[]).unwrap().engines.directory, DirectoryEngine::Postgres);
     }
 
     #[test]

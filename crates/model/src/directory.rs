@@ -11,6 +11,8 @@ pub struct User {
     pub id: UserId,
     pub display_name: Option<Name>,
     pub metadata: Option<Metadata>,
+    /// No other user has the same.
+    pub phone: Option<PhoneNumber>,
     pub created_at: Millis,
     /// When something about the user last changed. Never goes backwards.
     pub updated_at: Millis,
@@ -34,16 +36,25 @@ pub enum Field<T> {
 
 impl User {
     pub fn new(id: UserId, change: UserChange, at: Millis) -> User {
-        User { id, display_name: change.display_name.over(None), metadata: change.metadata.over(None), created_at: at, updated_at: at }
+        let (display_name, metadata) = (change.display_name.over(None), change.metadata.over(None));
+        User { id, display_name, metadata, phone: None, created_at: at, updated_at: at }
     }
 
     /// The user after a change. A change that changes nothing leaves `updated_at` too, so that a repeated upsert is no change.
     pub fn changed(&self, change: UserChange, at: Millis) -> User {
         let display_name = change.display_name.over(self.display_name.clone());
         let metadata = change.metadata.over(self.metadata.clone());
-        let same = display_name == self.display_name && metadata == self.metadata;
-        let updated_at = if same { self.updated_at } else { self.updated_at.max(at) };
-        User { id: self.id.clone(), display_name, metadata, created_at: self.created_at, updated_at }
+        self.followed_by(User { display_name, metadata, ..self.clone() }, at)
+    }
+
+    /// The user with another phone number, or none. The same number again is no change either.
+    pub fn with_phone(&self, phone: Option<PhoneNumber>, at: Millis) -> User {
+        self.followed_by(User { phone, ..self.clone() }, at)
+    }
+
+    fn followed_by(&self, next: User, at: Millis) -> User {
+        let updated_at = if next == *self { self.updated_at } else { self.updated_at.max(at) };
+        User { updated_at, ..next }
     }
 }
 
@@ -124,6 +135,8 @@ pub enum InvalidDetail {
     ServerKeyId,
     #[error("is not a scope")]
     Scope,
+    #[error("must be + and {} to {} digits, of which the first is not 0", PhoneNumber::DIGITS_MIN, PhoneNumber::DIGITS_MAX)]
+    Phone,
 }
 
 /// What people call someone or something.
@@ -148,6 +161,35 @@ impl Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// A phone number in its international form, so that one number has one spelling.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PhoneNumber(Arc<str>);
+
+impl PhoneNumber {
+    pub const DIGITS_MIN: usize = 4;
+    pub const DIGITS_MAX: usize = 19;
+
+    pub fn parse(text: &str) -> Result<PhoneNumber, InvalidDetail> {
+        let digits = text.strip_prefix('+').ok_or(InvalidDetail::Phone)?;
+        let fits = (PhoneNumber::DIGITS_MIN..=PhoneNumber::DIGITS_MAX).contains(&digits.len());
+        if !fits || digits.starts_with('0') || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(InvalidDetail::Phone);
+        }
+        Ok(PhoneNumber(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Kept out of logs: it is someone's.
+impl fmt::Debug for PhoneNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PhoneNumber(…)")
     }
 }
 
@@ -224,6 +266,21 @@ mod tests {
         for wrong in ["", "A", "a_b", "ä", &"x".repeat(33)] {
             assert_eq!(ServerKeyId::parse(wrong), Err(InvalidDetail::ServerKeyId), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_number_is_changed_like_any_detail_and_does_not_show() {
+        let number = |text| PhoneNumber::parse(text).ok();
+        let ann = User::new(UserId::parse("ann").unwrap(), named("Ann"), Millis(5));
+        let with = ann.with_phone(number("+4930123456"), Millis(9));
+        assert_eq!((with.phone.clone(), with.updated_at), (number("+4930123456"), Millis(9)));
+        assert_eq!(with.with_phone(number("+4930123456"), Millis(11)), with);
+        assert_eq!(with.changed(named("Anna"), Millis(11)).phone, with.phone);
+        assert!(!format!("{with:?}").contains("4930"));
+        for wrong in ["", "+", "4930123456", "+0930123456", "+49 30", "+123", "+12345678901234567890", "+49３0"] {
+            assert_eq!(PhoneNumber::parse(wrong).err(), Some(InvalidDetail::Phone), "{wrong}");
+        }
+        assert_eq!(format!("+{}", "1".repeat(19)).len(), 20, "as long as a number may be");
     }
 
     #[test]

@@ -19,13 +19,14 @@ mod metadata;
 mod outcome;
 mod position;
 mod rows;
+mod task;
 mod text;
 mod time;
 
 pub use blob::{BlobKey, InvalidBlobKey};
 pub use codec::{DecodeError, decode, encode, encode_to};
 pub use content::{ClientId, Content, ContentHash, Emoji, InvalidContent, MessageType};
-pub use directory::{Field, InvalidDetail, Name, Scope, SecretHash, ServerKey, ServerKeyId, User, UserChange};
+pub use directory::{Field, InvalidDetail, Name, PhoneNumber, Scope, SecretHash, ServerKey, ServerKeyId, User, UserChange};
 pub use event::{
     Block, Body, Delete, Edit, Event, EventId, Hide, Message, NodeId, Opening, Origin, React, Read, RequestId, Visibility, VisibilityChange,
 };
@@ -37,6 +38,7 @@ pub use metadata::{InvalidMetadata, Metadata};
 pub use outcome::{Accepted, Outcome, OutcomeRow, Rejection};
 pub use position::{Epoch, N, Offset, Partition, Position, Seq};
 pub use rows::{BlockRow, DedupKey, DedupRow, EditRow, FeedKey, FeedRow, Happening, IndexRow, MessageRow, ReactionRow, Revision, Standing};
+pub use task::{InvalidTaskName, Lease, TaskName};
 pub use text::Text;
 pub use time::Millis;
 

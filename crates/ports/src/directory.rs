@@ -1,11 +1,15 @@
-//! Who there is and who may call. What is not here: conversations and blocks (log and message store), and whether a token is genuine (use cases).
+//! Who there is, who may call, and which node does what. What is not here: conversations and who blocks whom (log and message store; here are
+//! copies), and whether a token is genuine (use cases).
 
 use async_trait::async_trait;
-use dunlin_model::{Millis, ServerKey, ServerKeyId, User, UserChange, UserId};
+use dunlin_model::{BlockRow, Lease, Millis, NodeId, PhoneNumber, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId};
 
 use crate::StoreError;
 
-/// Users, server keys, and from when on a user's tokens count.
+/// How long a phone number may stay refused to others after a call that gave it to someone broke off, by the callers' times.
+pub const PHONE_CLAIM_MS_MAX: u64 = 60_000;
+
+/// Users, server keys, from when on a user's tokens count, tasks, and copies of blocks.
 ///
 /// - **Durable on return**, and **read your writes**: what a call has returned from is seen by every later call.
 /// - **Repeatable**: repeating a call changes nothing more, so a call whose outcome is unknown can be made again.
@@ -22,6 +26,14 @@ pub trait Directory: Send + Sync {
 
     /// Which of these users exist, in the order of the question. The caller bounds the question; it may name a user twice.
     async fn exist(&self, ids: &[UserId]) -> Result<Vec<bool>, StoreError>;
+
+    /// Gives a user a phone number in place of what they had, or takes it away, and returns the user as it then stands; `None` if there is no
+    /// such user. A number is one user's at most: `Err(Conflict)` if it is another's. What broke off in the middle leaves a number with its
+    /// user, or free again after [`PHONE_CLAIM_MS_MAX`]; it never keeps the same user from trying again.
+    async fn set_phone(&self, user: &UserId, phone: Option<&PhoneNumber>, at: Millis) -> Result<Option<User>, StoreError>;
+
+    /// Whose number it is.
+    async fn user_with_phone(&self, phone: &PhoneNumber) -> Result<Option<UserId>, StoreError>;
 
     /// `Err(Conflict)` if the id belongs to another key. Creating the same key again does not revive it if it was revoked meanwhile.
     async fn create_server_key(&self, key: &ServerKey) -> Result<(), StoreError>;
@@ -41,4 +53,19 @@ pub trait Directory: Send + Sync {
     /// Makes a user's tokens void that were issued before a time; never gives back what an earlier call took. Needs no such user:
     /// a token may be the first that is heard of one.
     async fn revoke_tokens(&self, user: &UserId, issued_before: Millis) -> Result<(), StoreError>;
+
+    /// Takes a task, if nobody else holds it at `now`: a lease counts until before its end. Whoever holds it already renews it so. Returns the
+    /// lease as it then stands: the task is its holder's. Nodes whose clocks differ may both think so for as long as they differ.
+    async fn take_task(&self, task: &TaskName, lease: Lease, now: Millis) -> Result<Lease, StoreError>;
+
+    /// Gives a task back before its time; nothing happens if someone else holds it.
+    async fn release_task(&self, task: &TaskName, holder: NodeId) -> Result<(), StoreError>;
+
+    /// Copies what was decided in the log about a block (rule R14). Of several copies about the same two users in the same direction the one
+    /// with the latest seq stands, in whatever order they come. That a block was taken back is a copy too.
+    async fn copy_block(&self, block: &BlockRow) -> Result<(), StoreError>;
+
+    /// The copies of a user's blocks in the order of the blocked users' ids, also those that were taken back. At most `limit`; adjacent pages
+    /// meet. A copy may be late and authorises nothing.
+    async fn blocks_copied(&self, blocker: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError>;
 }

@@ -106,7 +106,7 @@ impl Part {
 }
 
 /// The features that let adapters' tests ask for real engines.
-const ENGINES: &str = "dunlin/engines,dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-redis/engines";
+const ENGINES: &str = "dunlin/engines,dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-postgres/engines,dunlin-redis/engines";
 
 /// The adapters' promises on real engines, and the wire tests on a server that uses them all.
 fn cluster(root: &Path) -> Result<()> {
@@ -131,6 +131,8 @@ fn cluster(root: &Path) -> Result<()> {
             "cluster",
             "--test",
             "wire",
+            "--test",
+            "shards",
             "--test",
             "several_nodes",
             "--test",

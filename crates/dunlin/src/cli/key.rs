@@ -1,13 +1,13 @@
 //! `dunlin key`
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand};
-use dunlin::secrets;
-use dunlin_embedded::{Directory, RandomIds, SystemClock};
+use dunlin::{cluster, config::DirectoryEngine, secrets};
+use dunlin_embedded::{RandomIds, SystemClock};
 use dunlin_model::{Name, Scope, ServerKeyId};
-use dunlin_ports::{Clock as _, Directory as _};
+use dunlin_ports::{Clock as _, Directory};
 
 use super::{Configured, runtime};
 
@@ -65,19 +65,20 @@ impl Key {
     }
 }
 
-/// SQLite lets several processes in, so the server may go on.
-fn directory(configured: &Configured) -> anyhow::Result<Directory> {
+/// SQLite lets several processes in, as PostgreSQL does, so the server may go on.
+async fn directory(configured: &Configured) -> anyhow::Result<Arc<dyn Directory>> {
     let (config, _) = configured.load(Vec::new())?;
-    let data = config.server.data;
-    ensure!(data.join("directory.sqlite").exists(), "{} is not a data folder of dunlin; `dunlin serve` makes one", data.display());
-    Ok(Directory::open(&data.join("directory.sqlite"))?)
+    let data = &config.server.data;
+    let is_there = config.engines.directory == DirectoryEngine::Postgres || data.join("directory.sqlite").exists();
+    ensure!(is_there, "{} is not a data folder of dunlin; `dunlin serve` makes one", data.display());
+    cluster::directory(&config).await
 }
 
 impl New {
     async fn run(self) -> anyhow::Result<()> {
-        let directory = directory(&self.configured)?;
+        let directory = directory(&self.configured).await?;
         let name = Name::parse(&self.name).context("the name is wrong")?;
-        let (key, shown) = secrets::make_key(&directory, &RandomIds, name, self.scopes, SystemClock.now()).await?;
+        let (key, shown) = secrets::make_key(&*directory, &RandomIds, name, self.scopes, SystemClock.now()).await?;
         eprintln!("made the server key {}; it is shown only now:", key.id);
         println!("{shown}");
         Ok(())
@@ -87,7 +88,7 @@ impl New {
 impl List {
     async fn run(self) -> anyhow::Result<()> {
         const PAGE: usize = 100;
-        let directory = directory(&self.configured)?;
+        let directory = directory(&self.configured).await?;
         let mut after = None;
         println!("{:<10} {:<9} {:<24} {:<24} name", "id", "state", "made", "scopes");
         loop {
@@ -108,7 +109,7 @@ impl List {
 
 impl Revoke {
     async fn run(self) -> anyhow::Result<()> {
-        let directory = directory(&self.configured)?;
+        let directory = directory(&self.configured).await?;
         let id = ServerKeyId::parse(self.id.strip_prefix("dk_").unwrap_or(&self.id))
             .context("this is no id of a key; `dunlin key list` shows them")?;
         match directory.revoke_server_key(&id, SystemClock.now()).await? {

@@ -8,6 +8,7 @@ mod log;
 mod rebuild;
 mod schema;
 mod serve;
+mod shards;
 mod token;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -35,18 +36,21 @@ enum Command {
     Token(token::Token),
     /// Server keys, by which back ends call: make, list, revoke
     ///
-    /// On the data folder, while the server runs or not. A running server hears of it within 5 s.
+    /// On the data folder, or the databases that the configuration names, while the server runs or not. A running server hears of it within 5 s.
     #[command(subcommand)]
     Key(key::Key),
     /// The configuration: what it comes to, and whether it is right
     #[command(subcommand)]
     Config(config::Config),
-    /// The tables in Cassandra and the topic in Kafka: make, check, print
+    /// The tables in Cassandra and PostgreSQL and the topic in Kafka: make, check, print
     #[command(subcommand)]
     Schema(schema::Schema),
     /// The log of a cluster: go on after it was lost
     #[command(subcommand)]
     Log(log::Log),
+    /// The parts that users are divided into, and the PostgreSQL databases that hold them: list, move
+    #[command(subcommand)]
+    Shards(shards::Shards),
     /// Verify a data folder, or what a cluster's log has become: every conversation, inbox, count and index against the messages
     ///
     /// A data folder is checked without its server, a cluster at any time. Exit code 0: all is right; 1: something is not, and it says what; 2: could not tell.
@@ -68,6 +72,7 @@ impl Cli {
             Command::Config(config) => config.run(),
             Command::Schema(schema) => schema.run(),
             Command::Log(log) => log.run(),
+            Command::Shards(shards) => shards.run(),
             Command::Check(check) => check.run(),
             Command::Rebuild(rebuild) => rebuild.run(),
             Command::Bench(bench) => bench.run(),

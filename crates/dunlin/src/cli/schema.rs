@@ -2,20 +2,20 @@
 
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
-use dunlin::{cluster, life};
+use dunlin::{cluster, config::DirectoryEngine, life};
 use dunlin_cassandra::schema;
 
 use super::{Configured, runtime};
 
 #[derive(Subcommand)]
 pub enum Schema {
-    /// Make the keyspace, its tables and the log's topic, or bring them to this version; repeatable
+    /// Make tables in Cassandra and PostgreSQL and the log's topic, or bring them to this version; repeatable
     Apply(Which),
     /// Whether they are there and as the configuration says
     Check(Which),
-    /// What `apply` would say to an empty Cassandra
+    /// What `apply` would say to an empty Cassandra, and to empty databases
     Print(Which),
 }
 
@@ -34,15 +34,25 @@ impl Schema {
             for statement in schema::statements(&cassandra) {
                 println!("{statement};");
             }
+            for statement in dunlin_postgres::schema::statements() {
+                println!("{statement}");
+            }
             return Ok(ExitCode::SUCCESS);
         }
         ensure!(
             !config.is_embedded(),
             "engines.log is embedded: its data folder needs no schema. Name Kafka and Cassandra in the configuration"
         );
+        let postgres = match config.engines.directory {
+            DirectoryEngine::Sqlite => None,
+            DirectoryEngine::Postgres => Some(cluster::postgres(&config)?),
+        };
         runtime()?.block_on(async {
             if let Schema::Apply(_) = self {
                 life::make(&config).await?;
+                if let Some(postgres) = &postgres {
+                    dunlin_postgres::schema::apply(postgres).await.context("the directory")?;
+                }
             } else {
                 life::open(&config).await?;
             }
@@ -53,6 +63,10 @@ impl Schema {
                 kafka.topic,
                 kafka.partitions
             );
+            if let Some(postgres) = &postgres {
+                dunlin_postgres::Directory::open(postgres).await.context("the directory")?;
+                println!("{} databases with 64 shards have schema version {}", postgres.databases.len(), dunlin_postgres::schema::VERSION);
+            }
             Ok(ExitCode::SUCCESS)
         })
     }

@@ -1,13 +1,23 @@
 //! On which profile the tests run: embedded, or with DUNLIN_TEST_PROFILE=cluster on the engines whose addresses the environment has
 //! (`cargo xtask engines up` starts some). Each server then has a keyspace and a topic of its own.
 
-use std::{env, process::Command};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tempfile::TempDir;
 
 #[allow(dead_code, reason = "each test uses some of it")]
 pub struct Place {
     pub keyspace: String,
     pub cassandra: String,
+    /// The server in which there is a database of the keyspace's name.
+    postgres: String,
     pub environment: Vec<(String, String)>,
+    /// Holds the configuration that the environment can't.
+    _folder: TempDir,
 }
 
 impl Place {
@@ -21,11 +31,17 @@ impl Place {
         let engine = |name: &str| env::var(name).unwrap_or_else(|_| panic!("{name} is not set; `cargo xtask engines up` starts engines"));
         let keyspace = format!("wire_{:016x}", getrandom::u64().unwrap());
         let cassandra = engine("DUNLIN_TEST_CASSANDRA");
+        let postgres = engine("DUNLIN_TEST_POSTGRES");
+        say_to_postgres(&postgres, &format!("CREATE DATABASE {keyspace} TEMPLATE template0"));
+        let folder = tempfile::tempdir().unwrap();
+        let config = directory_config(folder.path(), &postgres, &keyspace);
         let given = [
             ("ENGINES_LOG", "kafka"),
             ("ENGINES_MESSAGES", "cassandra"),
             ("ENGINES_EPHEMERAL", "redis"),
             ("ENGINES_BUS", "redis"),
+            ("ENGINES_DIRECTORY", "postgres"),
+            ("CONFIG", config.to_str().unwrap()),
             ("ENGINES_SEVERAL_NODES", "true"),
             ("KAFKA_BROKERS", &engine("DUNLIN_TEST_KAFKA")),
             ("KAFKA_TOPIC", &keyspace),
@@ -41,13 +57,44 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
         let made = command.args(["schema", "apply"]).envs(environment.iter().cloned()).env("DUNLIN_LOG", "warn").output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        Some(Place { keyspace, cassandra, environment })
+        Some(Place { keyspace, cassandra, postgres, environment, _folder: folder })
     }
 }
 
+/// All shards in one database, which also looks numbers up.
+fn directory_config(folder: &Path, server: &str, database: &str) -> PathBuf {
+    let (host, _) = server.rsplit_once('/').expect("a URL names a database");
+    // The configuration takes no password in a URL.
+    let (scheme, rest) = host.split_once("://").expect("a URL has a scheme");
+    let (user, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let (user, password) = user.split_once(':').unwrap_or((user, ""));
+    let (url, file) = (format!("{scheme}://{user}@{place}/{database}"), folder.join("password"));
+    fs::write(&file, password).unwrap();
+    let config = folder.join("dunlin.toml");
+    let text = format!(
+        "[postgres]\nrequire_synchronous = false\npassword_file = {file:?}\nlookup = {url:?}\n\
+         databases = [{{ name = \"main\", shards = \"0-63\", url = {url:?} }}]\n"
+    );
+    fs::write(&config, text).unwrap();
+    config
+}
+
+fn say_to_postgres(url: &str, statement: &str) {
+    let say = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("PostgreSQL is up");
+            tokio::spawn(connection);
+            client.batch_execute(statement).await.expect("may make databases");
+        });
+    };
+    std::thread::scope(|scope| scope.spawn(say).join()).unwrap();
+}
+
 impl Drop for Place {
-    /// Tables take memory in Cassandra. A topic takes next to nothing.
+    /// Tables take memory in Cassandra, and a database takes megabytes. A topic takes next to nothing.
     fn drop(&mut self) {
+        say_to_postgres(&self.postgres, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.keyspace));
         let (node, statement) = (self.cassandra.clone(), format!("DROP KEYSPACE IF EXISTS {}", self.keyspace));
         let drop_keyspace = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,19 +1,21 @@
-//! Users, server keys and token revocations in one SQLite file, which anyone can open with the `sqlite3` shell.
+//! Users, server keys, token revocations, tasks and copies of blocks in one SQLite file, which anyone can open with the `sqlite3` shell.
 //!
 //! One connection writes, a few read: in WAL mode they don't wait for one another, and a read that begins after a write was committed
 //! sees it.
 
+mod blocks;
 mod columns;
 mod lane;
 mod schema;
 mod server_keys;
+mod tasks;
 mod tokens;
 mod users;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use dunlin_model::{Millis, ServerKey, ServerKeyId, User, UserChange, UserId};
+use dunlin_model::{BlockRow, Lease, Millis, NodeId, PhoneNumber, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId};
 use dunlin_ports::StoreError;
 use rusqlite::{Connection, OpenFlags};
 
@@ -97,6 +99,37 @@ impl dunlin_ports::Directory for Directory {
     async fn revoke_tokens(&self, user: &UserId, issued_before: Millis) -> Result<(), StoreError> {
         let user = user.clone();
         self.writer.run(move |connection| tokens::revoke(connection, &user, issued_before)).await
+    }
+
+    async fn set_phone(&self, user: &UserId, phone: Option<&PhoneNumber>, at: Millis) -> Result<Option<User>, StoreError> {
+        let (user, phone) = (user.clone(), phone.cloned());
+        let set = self.writer.run(move |connection| users::set_phone(connection, &user, phone, at)).await?;
+        set.map_err(|users::Taken| StoreError::Conflict("the phone number is another user's".to_owned()))
+    }
+
+    async fn user_with_phone(&self, phone: &PhoneNumber) -> Result<Option<UserId>, StoreError> {
+        let phone = phone.clone();
+        self.readers.run(move |connection| users::with_phone(connection, &phone)).await
+    }
+
+    async fn take_task(&self, task: &TaskName, lease: Lease, now: Millis) -> Result<Lease, StoreError> {
+        let task = task.clone();
+        self.writer.run(move |connection| tasks::take(connection, &task, lease, now)).await
+    }
+
+    async fn release_task(&self, task: &TaskName, holder: NodeId) -> Result<(), StoreError> {
+        let task = task.clone();
+        self.writer.run(move |connection| tasks::release(connection, &task, holder)).await
+    }
+
+    async fn copy_block(&self, block: &BlockRow) -> Result<(), StoreError> {
+        let block = block.clone();
+        self.writer.run(move |connection| blocks::copy(connection, &block)).await
+    }
+
+    async fn blocks_copied(&self, blocker: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError> {
+        let (blocker, after) = (blocker.clone(), after.cloned());
+        self.readers.run(move |connection| blocks::page(connection, &blocker, after.as_ref(), limit)).await
     }
 }
 
@@ -192,7 +225,7 @@ mod tests {
     async fn a_value_that_can_not_be_is_corrupt() {
         let (_folder, file) = folder();
         let directory = Directory::open(&file).unwrap();
-        Connection::open(&file).unwrap().execute("INSERT INTO users VALUES ('ann', '', -1, 0, NULL)", []).unwrap();
+        Connection::open(&file).unwrap().execute("INSERT INTO users VALUES ('ann', '', -1, 0, NULL, NULL)", []).unwrap();
         let ann = UserId::parse("ann").unwrap();
         assert!(matches!(directory.user(&ann).await, Err(StoreError::Corrupt(_))));
         assert!(matches!(directory.upsert_user(&ann, UserChange::default(), Millis(1)).await, Err(StoreError::Corrupt(_))));

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use dunlin_app::{App, Outcomes, UNPROJECTED_MAX};
 use dunlin_contract::ModelStore;
 use dunlin_model::{
-    DedupKey, DedupRow, Event, LogKey, Millis, NodeId, Offset, Partition, Seq, ServerKey, ServerKeyId, User, UserChange, UserId,
+    BlockRow, DedupKey, DedupRow, Event, Lease, LogKey, Millis, NodeId, Offset, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId,
+    TaskName, User, UserChange, UserId,
 };
 use dunlin_ports::{AnswerKey, Appended, Clock, Directory, Ephemeral, EventLog, IdGen, Share, StoreError, Tail};
 
@@ -100,6 +101,30 @@ impl Directory for Absent {
     }
 
     async fn revoke_tokens(&self, _: &UserId, _: Millis) -> Result<(), StoreError> {
+        absent()
+    }
+
+    async fn set_phone(&self, _: &UserId, _: Option<&PhoneNumber>, _: Millis) -> Result<Option<User>, StoreError> {
+        absent()
+    }
+
+    async fn user_with_phone(&self, _: &PhoneNumber) -> Result<Option<UserId>, StoreError> {
+        absent()
+    }
+
+    async fn take_task(&self, _: &TaskName, _: Lease, _: Millis) -> Result<Lease, StoreError> {
+        absent()
+    }
+
+    async fn release_task(&self, _: &TaskName, _: NodeId) -> Result<(), StoreError> {
+        absent()
+    }
+
+    async fn copy_block(&self, _: &BlockRow) -> Result<(), StoreError> {
+        absent()
+    }
+
+    async fn blocks_copied(&self, _: &UserId, _: Option<&UserId>, _: usize) -> Result<Vec<BlockRow>, StoreError> {
         absent()
     }
 }

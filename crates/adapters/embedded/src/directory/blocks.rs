@@ -1,0 +1,37 @@
+//! Copies of blocks.
+
+use dunlin_model::{BlockRow, Seq, UserId};
+use rusqlite::{Connection, Row, params};
+
+use super::columns::{millis, ms, parsed};
+
+pub fn copy(connection: &Connection, block: &BlockRow) -> rusqlite::Result<()> {
+    let seq = i64::try_from(block.at.get()).expect("a seq is below 2^53");
+    connection.execute(
+        "INSERT INTO block_copies (blocker, blocked, seq, since, is_on) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (blocker, blocked) DO UPDATE SET seq = excluded.seq, since = excluded.since, is_on = excluded.is_on
+           WHERE excluded.seq > block_copies.seq",
+        params![block.blocker.as_str(), block.blocked.as_str(), seq, ms(block.since), block.on],
+    )?;
+    Ok(())
+}
+
+pub fn page(connection: &Connection, blocker: &UserId, after: Option<&UserId>, limit: usize) -> rusqlite::Result<Vec<BlockRow>> {
+    let mut select = connection.prepare_cached(
+        "SELECT blocked, seq, since, is_on FROM block_copies WHERE blocker = ?1 AND blocked > ?2 ORDER BY blocked LIMIT ?3",
+    )?;
+    // No id is empty, so all of them come after the empty text.
+    let after = after.map_or("", UserId::as_str);
+    let read = |row: &Row<'_>| {
+        let seq: i64 = row.get(1)?;
+        let at = u64::try_from(seq).ok().and_then(Seq::from_u64).ok_or(rusqlite::Error::IntegralValueOutOfRange(1, seq))?;
+        Ok(BlockRow {
+            blocker: blocker.clone(),
+            blocked: parsed(0, UserId::parse(&row.get::<_, String>(0)?))?,
+            at,
+            since: millis(row, 2)?,
+            on: row.get(3)?,
+        })
+    };
+    select.query_map(params![blocker.as_str(), after, i64::try_from(limit).unwrap_or(i64::MAX)], read)?.collect()
+}

@@ -1,0 +1,117 @@
+//! What the driver's errors mean to a call, to the port and to a start. Mapped here and nowhere else.
+
+use std::error::Error as _;
+
+use dunlin_ports::StoreError;
+use tokio_postgres::error::SqlState;
+
+use crate::{options::InvalidOptions, schema::SchemaError};
+
+/// Why one attempt at a call failed: what can be done about it.
+#[derive(Debug)]
+pub enum Fault {
+    /// Nothing was done. It may work if tried again.
+    Passing(String),
+    /// Nothing was done, for the shard is no longer where it was thought to be.
+    Elsewhere(String),
+    /// The connection broke while a commit was under way: it may or may not have been done.
+    Doubtful(String),
+    /// Trying again would not help.
+    Final(StoreError),
+}
+
+impl Fault {
+    pub fn why(&self) -> String {
+        match self {
+            Fault::Passing(why) | Fault::Elsewhere(why) | Fault::Doubtful(why) => why.clone(),
+            Fault::Final(error) => error.to_string(),
+        }
+    }
+}
+
+/// Of a statement before the commit: whatever broke, nothing was done.
+pub fn of_statement(database: &str, error: &tokio_postgres::Error) -> Fault {
+    let why = format!("PostgreSQL {database}: {}", reason(error));
+    match error.code() {
+        // A schema that was there before has gone with its shard.
+        Some(code) if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME => Fault::Elsewhere(why),
+        Some(code) if !passes(code) => Fault::Final(StoreError::Corrupt(why)),
+        _ => Fault::Passing(why),
+    }
+}
+
+/// Of a commit: it may have been done, even if the server was still able to say something (that it is shut down, say).
+pub fn of_commit(database: &str, error: &tokio_postgres::Error) -> Fault {
+    Fault::Doubtful(format!("PostgreSQL {database}: {}", reason(error)))
+}
+
+/// Whether this comes from the moment (a failover, too much load, others in the way), not from what was asked.
+fn passes(code: &SqlState) -> bool {
+    // Classes: connection, transaction state (a standby is read only), log-in, rollback, resources, locks, operator, system.
+    const PASSING: [&str; 8] = ["08", "25", "28", "40", "53", "55", "57", "58"];
+    PASSING.iter().any(|class| code.code().starts_with(class))
+}
+
+/// What the driver and the server say. Details and hints are left out: they may quote what is stored.
+pub fn reason(error: &tokio_postgres::Error) -> String {
+    if let Some(told) = error.as_db_error() {
+        return format!("{} ({})", told.message(), told.code().code());
+    }
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    words
+}
+
+/// What is stored can't be.
+pub fn corrupt(what: &str, why: &dyn std::fmt::Display) -> Fault {
+    Fault::Final(StoreError::Corrupt(format!("PostgreSQL: {what} {why}")))
+}
+
+/// Why a start may fail. Never holds a URL or a password.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Options(#[from] InvalidOptions),
+    #[error("failed to ask the PostgreSQL database {database}: {why}")]
+    Unreachable { database: String, why: String },
+    #[error("the PostgreSQL database {database} has version {found}, and at least {wanted} is needed")]
+    Version { database: String, found: u32, wanted: u32 },
+    #[error("the PostgreSQL database {database} has encoding {found}: make one with UTF8")]
+    Encoding { database: String, found: String },
+    #[error(
+        "commits to the PostgreSQL database {database} don't wait for a standby: {why}. Mend that, or, where losing the last writes \
+         is acceptable, set require_synchronous to false"
+    )]
+    NotSynchronous { database: String, why: String },
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    #[error("this system's certificates can't be used: {0}")]
+    Tls(String),
+    #[error("PostgreSQL did not get ready within {0} s")]
+    Slow(u64),
+}
+
+impl StartError {
+    pub(crate) fn of(database: &str, fault: &Fault) -> StartError {
+        StartError::Unreachable { database: database.to_owned(), why: fault.why() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_from_the_moment_is_tried_again_and_what_was_asked_wrongly_is_not() {
+        for passing in ["57P01", "08006", "25006", "40001", "53300", "55P03", "57014", "28P01"] {
+            assert!(passes(&SqlState::from_code(passing)), "{passing}");
+        }
+        for wrong in ["42601", "42501", "23505", "22001"] {
+            assert!(!passes(&SqlState::from_code(wrong)), "{wrong}");
+        }
+    }
+}

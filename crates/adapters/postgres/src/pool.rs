@@ -1,0 +1,149 @@
+//! The connections to one database: so many and no more, and nobody waits for one without end.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
+};
+use tokio_postgres::{Client, Config, Row, SimpleQueryMessage, SimpleQueryRow, types::ToSql, types::Type};
+use tracing::debug;
+
+use crate::{
+    error::{Fault, of_commit, of_statement, reason},
+    tls::Connector,
+};
+
+/// How many calls wait for a connection to one database. More are turned away, rather than kept for longer than anyone waits.
+const WAITING_MAX: usize = 1024;
+
+/// A value that a statement is given.
+pub type Given<'a> = (&'a (dyn ToSql + Sync), Type);
+
+pub struct Pool {
+    pub name: String,
+    config: Config,
+    connector: Connector,
+    wait_max: Duration,
+    /// As many as there may be connections.
+    turns: Arc<Semaphore>,
+    places: Semaphore,
+    idle: Mutex<Vec<Client>>,
+}
+
+impl Pool {
+    pub fn new(name: &str, config: Config, connector: Connector, connections_max: usize, wait_max: Duration) -> Arc<Pool> {
+        Arc::new(Pool {
+            name: name.to_owned(),
+            config,
+            connector,
+            wait_max,
+            turns: Arc::new(Semaphore::new(connections_max)),
+            places: Semaphore::new(WAITING_MAX),
+            idle: Mutex::default(),
+        })
+    }
+
+    /// A connection for a call that must end by `deadline`.
+    pub async fn get(self: &Arc<Pool>, deadline: Instant) -> Result<Loan, Fault> {
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(Fault::Passing(format!("{WAITING_MAX} calls wait for PostgreSQL {} already", self.name)));
+        };
+        let until = deadline.min(Instant::now() + self.wait_max);
+        let Ok(turn) = timeout_at(until, Arc::clone(&self.turns).acquire_owned()).await else {
+            return Err(Fault::Passing(format!("no connection to PostgreSQL {} got free in time", self.name)));
+        };
+        let turn = turn.expect("the semaphore is never closed");
+        let client = match self.open_idle() {
+            Some(client) => client,
+            None => self.connect(until).await?,
+        };
+        Ok(Loan { pool: Arc::clone(self), client, deadline, turn })
+    }
+
+    fn open_idle(&self) -> Option<Client> {
+        let mut idle = self.idle();
+        idle.retain(|client| !client.is_closed());
+        idle.pop()
+    }
+
+    #[cfg_attr(not(feature = "tls"), expect(clippy::clone_on_copy, reason = "what connects without TLS is Copy"))]
+    async fn connect(&self, until: Instant) -> Result<Client, Fault> {
+        let Ok(connected) = timeout_at(until, self.config.connect(self.connector.clone())).await else {
+            return Err(Fault::Passing(format!("PostgreSQL {}: connecting took too long", self.name)));
+        };
+        let failed = |error| Fault::Passing(format!("PostgreSQL {}: {}", self.name, reason(&error)));
+        let (client, connection) = connected.map_err(failed)?;
+        let name = self.name.clone();
+        // Ends with its client, or with the server.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                debug!(database = name, reason = reason(&error), "a connection to PostgreSQL broke");
+            }
+        });
+        Ok(client)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that goes back to its pool only if it is given back. Dropped, as when a call fails or its caller stops waiting, it is closed,
+/// and with it whatever transaction it was in.
+pub struct Loan {
+    pool: Arc<Pool>,
+    client: Client,
+    deadline: Instant,
+    turn: OwnedSemaphorePermit,
+}
+
+impl Loan {
+    /// One round trip; nothing stays prepared, so that 64 shards don't mean 64 plans of everything in every connection.
+    pub async fn query(&self, sql: &str, given: &[Given<'_>]) -> Result<Vec<Row>, Fault> {
+        self.in_time(self.client.query_typed(sql, given)).await
+    }
+
+    /// Statements without values, all in one round trip; the rows of all of them.
+    pub async fn run(&self, sql: &str) -> Result<Vec<SimpleQueryRow>, Fault> {
+        let messages = self.in_time(self.client.simple_query(sql)).await?;
+        Ok(messages.into_iter().filter_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None }).collect())
+    }
+
+    /// Ends a transaction well.
+    pub async fn commit(self) -> Result<(), Fault> {
+        match timeout_at(self.deadline, self.client.batch_execute("COMMIT")).await {
+            Ok(Ok(())) => self.give_back(),
+            Ok(Err(error)) => return Err(of_commit(&self.pool.name, &error)),
+            Err(_) => return Err(Fault::Doubtful(format!("PostgreSQL {} did not confirm a commit in time", self.pool.name))),
+        }
+        Ok(())
+    }
+
+    /// Only outside of a transaction.
+    pub fn give_back(self) {
+        let Loan { pool, client, turn, .. } = self;
+        pool.idle().push(client);
+        // After the connection, so that whoever has a turn finds it.
+        drop(turn);
+    }
+
+    /// For what none of the above does.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub fn database(&self) -> &str {
+        &self.pool.name
+    }
+
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Fault> {
+        match timeout_at(self.deadline, asked).await {
+            Ok(answer) => answer.map_err(|error| of_statement(&self.pool.name, &error)),
+            Err(_) => Err(Fault::Passing(format!("PostgreSQL {} did not answer in time", self.pool.name))),
+        }
+    }
+}
