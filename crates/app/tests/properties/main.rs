@@ -12,3 +12,4 @@ mod parked;
 mod replay;
 mod support;
 mod two_projectors;
+mod unparked;

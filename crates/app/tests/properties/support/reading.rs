@@ -7,7 +7,7 @@ use bytes::Bytes;
 use dunlin_app::{App, Outcomes, UNPROJECTED_MAX};
 use dunlin_contract::ModelStore;
 use dunlin_model::{
-    DedupKey, DedupRow, Event, LogKey, Millis, NodeId, Offset, Partition, ServerKey, ServerKeyId, User, UserChange, UserId,
+    DedupKey, DedupRow, Event, LogKey, Millis, NodeId, Offset, Partition, Seq, ServerKey, ServerKeyId, User, UserChange, UserId,
 };
 use dunlin_ports::{AnswerKey, Appended, Clock, Directory, Ephemeral, EventLog, IdGen, Share, StoreError, Tail};
 
