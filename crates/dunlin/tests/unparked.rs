@@ -116,7 +116,7 @@ mod on_a_cluster {
             outcomes: Arc::new(Outcomes::new(node, 10)),
             node,
             rules: older(),
-            order: Order::ByKey,
+            order: Order::OfEachKey,
             ticks: None,
         };
         let (sender, mut progress) = watch::channel(Progress::default());
@@ -162,7 +162,6 @@ mod on_a_cluster {
         let refused = parked(&clients[0]).await;
         assert!(refused.contains("conversation_parked"), "{refused}");
         let unparked = run(&["unpark", &key.to_string()]);
-        println!("{}", said(&unparked));
         assert!(unparked.status.success() && said(&unparked).contains("unparked 1 of 1"), "{}", said(&unparked));
         // The node that did not project it hears of it within ten seconds.
         let mut tries = 0;

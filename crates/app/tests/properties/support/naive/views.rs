@@ -30,6 +30,7 @@ impl Naive {
             shown: self.shown(user, conversation),
             blocked_by_me: self.blocks(user, pair),
             blocked_me: other != *user && self.blocks(&other, pair),
+            degraded: false,
             other: Some(other),
         })
     }
