@@ -113,6 +113,7 @@ pub(crate) fn conversation(view: ConversationView) -> wire::Conversation {
         },
         blocked_by_me: view.blocked_by_me,
         blocked_me: view.blocked_me,
+        degraded: view.degraded,
         messages: None,
     }
 }

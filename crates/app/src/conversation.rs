@@ -21,6 +21,8 @@ pub struct ConversationView {
     pub shown: Shown,
     pub blocked_by_me: bool,
     pub blocked_me: bool,
+    /// What came last may be missing: events of it wait for the operator.
+    pub degraded: bool,
 }
 
 /// A conversation's last message, as a list shows it.
@@ -113,6 +115,7 @@ impl App {
             shown: row.shown(tip),
             blocked_by_me: standing.is_some_and(|standing| standing.blocks_since().is_some()),
             blocked_me: standing.is_some_and(Standing::is_blocked_by_other),
+            degraded: self.outcomes.is_parked(&row.conversation.log_key()),
             other,
         })
     }

@@ -23,6 +23,7 @@ mod recent;
 mod send;
 mod send_status;
 mod submit;
+mod unpark;
 mod unread;
 mod users;
 mod visibility;
@@ -47,6 +48,7 @@ pub use receipts::Receipts;
 pub use send::{Destination, SendMessage};
 pub use send_status::{SendToken, outcome_of};
 pub use submit::{Changed, Sent, Submitted};
+pub use unpark::unpark;
 pub use unread::{Unread, UnreadTotals};
 
 /// The most rows that any page has.

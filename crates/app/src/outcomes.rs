@@ -127,6 +127,16 @@ impl Outcomes {
         self.parked.write().expect("nothing panics while it holds this lock").extend(keys);
     }
 
+    /// What is no longer set aside.
+    pub fn unpark(&self, keys: &[LogKey]) {
+        let mut parked = self.parked.write().expect("nothing panics while it holds this lock");
+        keys.iter().for_each(|key| _ = parked.remove(key));
+    }
+
+    pub fn parked(&self) -> Vec<LogKey> {
+        self.parked.read().expect("nothing panics while it holds this lock").iter().copied().collect()
+    }
+
     pub fn is_parked(&self, key: &LogKey) -> bool {
         self.parked.read().expect("nothing panics while it holds this lock").contains(key)
     }

@@ -180,6 +180,8 @@ contract! { $
         blocks_are_known_as_of_an_event,
         an_outcome_reads_back,
         parked_keys_are_listed_once,
+        parked_events_come_back_in_order_and_as_they_were,
+        what_was_replayed_is_no_longer_parked_and_what_came_later_is,
         a_checkpoint_never_falls_and_moves_the_horizon,
     ]
 }

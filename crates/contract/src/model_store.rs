@@ -11,12 +11,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use dunlin_model::{
     BlockRow, Cell, ConversationId, DedupKey, DedupRow, EditRow, Emoji, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark,
     MemberRow, MessageRow, Millis, N, OutcomeRow, Pair, Partition, ReactionRow, Register, Revision, Seq, Standing, UserId,
 };
-use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, StoreError, Wanted, Write};
+use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, Parked, ParkedRow, Replay, SeqRange, StoreError, Wanted, Write};
 
 #[derive(Default)]
 pub struct ModelStore {
@@ -49,7 +48,8 @@ pub struct State {
     pub feed: BTreeMap<(UserId, FeedKey), FeedRow>,
     pub dedup: BTreeMap<(DedupKey, Seq), DedupRow>,
     pub outcomes: BTreeMap<(ConversationId, Seq), OutcomeRow>,
-    pub parked: BTreeMap<(LogKey, Seq), Bytes>,
+    pub parked: BTreeMap<(LogKey, Seq), ParkedRow>,
+    pub replays: BTreeMap<(LogKey, Seq), Replay>,
     pub checkpoints: BTreeMap<Partition, Checkpoint>,
 }
 
@@ -101,7 +101,11 @@ impl State {
             Write::Feed { user, row } => drop(self.feed.insert((user, row.key), row)),
             Write::Dedup { key, row } => drop(self.dedup.insert((key, row.seq), row)),
             Write::Outcome { conversation, at, row } => drop(self.outcomes.insert((conversation, at), row)),
-            Write::Parked { key, at, bytes, .. } => drop(self.parked.insert((key, at), bytes)),
+            Write::Parked { key, at, time, bytes } => drop(self.parked.insert((key, at), ParkedRow { at, time, bytes })),
+            Write::Unparked { key, replay } => {
+                let mine = self.replays.entry((key, replay.at)).or_insert(replay);
+                mine.to = mine.to.max(replay.to);
+            }
         }
     }
 
@@ -316,12 +320,20 @@ impl MessageStore for ModelStore {
         Ok((0..partitions).map(log_time).min().unwrap_or_default())
     }
 
-    async fn parked(&self, limit: usize) -> Result<Vec<(LogKey, Seq)>, StoreError> {
-        let mut first: BTreeMap<LogKey, Seq> = BTreeMap::new();
-        for (key, at) in self.state().parked.keys() {
-            first.entry(*key).or_insert(*at); // Ascending by `at` for each key.
-        }
-        Ok(first.into_iter().take(limit).collect())
+    async fn parked(&self, limit: usize) -> Result<Vec<Parked>, StoreError> {
+        let state = self.state();
+        let keys: BTreeSet<LogKey> = state.parked.keys().map(|(key, _)| *key).collect();
+        let parked = keys.into_iter().take(limit).map(|key| {
+            let replays: Vec<Replay> = state.replays.range((key, Seq::ZERO)..=(key, Seq::MAX)).map(|(_, replay)| *replay).collect();
+            let from = replays.iter().map(|replay| replay.to).max().unwrap_or(Seq::ZERO);
+            let first = state.parked.range((key, from)..=(key, Seq::MAX)).map(|((_, at), _)| *at).next();
+            Parked { key, first, replays }
+        });
+        Ok(parked.collect())
+    }
+
+    async fn parked_rows(&self, key: &LogKey, from: Seq, limit: usize) -> Result<Vec<ParkedRow>, StoreError> {
+        Ok(self.state().parked.range((*key, from)..=(*key, Seq::MAX)).take(limit).map(|(_, row)| row.clone()).collect())
     }
 
     async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<OutcomeRow>, StoreError> {

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::{
     clocks,
     config::{Config, DirectoryEngine, EphemeralEngine, Kafka, Sasl},
-    life,
+    life, node,
 };
 
 /// A partition without events says so after this.
@@ -53,7 +53,7 @@ impl ClusterNode {
         if config.engines.several_nodes && config.engines.directory == DirectoryEngine::Sqlite {
             warn!(folder = %config.server.data.display(), "users and server keys are in SQLite: all nodes must be on this machine and share the folder");
         }
-        let rules = Rules { dedup_window_ms: dedup_window(config).as_millis() as u64, ids_in_heads: true };
+        let rules = Rules { dedup_window_ms: dedup_window(config).as_millis() as u64, ids_in_heads: true, ..Rules::default() };
         let dedup_window_ms = rules.dedup_window_ms;
         let outcomes = Arc::new(Outcomes::new(node, config.log.unprojected_max));
         let helping = vec![
@@ -62,6 +62,7 @@ impl ClusterNode {
                 let (outcomes, store) = (Arc::clone(&outcomes), Arc::clone(&store));
                 async move { outcomes.sweep(&*store).await }
             }),
+            tokio::spawn(watch_parked(Arc::clone(&outcomes), Arc::clone(&store))),
             tokio::spawn(watch_backlog(Arc::clone(&outcomes), Arc::clone(&store), Arc::clone(&clock), kafka(config)?)),
         ];
         let app = App {
@@ -97,10 +98,7 @@ impl ClusterNode {
             let trouble = progress.trouble?;
             Some(format!("partition {}: {trouble}", partition.0))
         });
-        let parked = match self.app.outcomes.parked_len() {
-            0 => None,
-            count => Some(format!("{count} log keys are parked: an event of each could not be read by this version; see the logs")),
-        };
+        let parked = node::parked_trouble(&self.app.outcomes);
         let redis = self.redis.as_ref().and_then(dunlin_redis::Cluster::trouble).map(|trouble| format!("Redis: {trouble}"));
         let overdue = self.app.outcomes.is_overdue().then(|| {
             "what waits to be projected is older than half of the time that Kafka keeps it: nothing more is taken until it is not"
@@ -145,6 +143,19 @@ async fn listen(outcomes: Arc<Outcomes>, bus: Arc<dyn SessionBus>) {
             Err(error) => warn!(%error, "other nodes can't be heard; outcomes are looked up"),
         }
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+    }
+}
+
+/// What another node parks or unparks shows here after a while.
+async fn watch_parked(outcomes: Arc<Outcomes>, store: Arc<dyn MessageStore>) {
+    const PARKED_MAX: usize = 10_000;
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        if let Ok(parked) = store.parked(PARKED_MAX).await {
+            let (waiting, replayed): (Vec<_>, Vec<_>) = parked.into_iter().partition(|parked| parked.first.is_some());
+            outcomes.park(waiting.into_iter().map(|parked| parked.key));
+            outcomes.unpark(&replayed.into_iter().map(|parked| parked.key).collect::<Vec<_>>());
+        }
     }
 }
 

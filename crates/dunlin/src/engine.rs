@@ -17,7 +17,7 @@ use dunlin_ports::{Clock, IdGen};
 use tokio::sync::watch;
 use tracing::{error, info};
 
-use crate::config::Config;
+use crate::{config::Config, node};
 
 /// How often the log is looked at for segments that may go.
 const TRIM_EVERY: Duration = Duration::from_secs(60);
@@ -139,10 +139,7 @@ impl Engine {
     /// What stands in the way of full service, in sentences for the operator.
     pub fn troubles(&self) -> Vec<String> {
         let alarm = self.alarm.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let parked = match self.app.outcomes.parked_len() {
-            0 => None,
-            count => Some(format!("{count} log keys are parked: an event of each could not be read by this version; see the logs")),
-        };
+        let parked = node::parked_trouble(&self.app.outcomes);
         [self.progress().trouble, self.folder.trouble(), self.folder.log.trouble(), alarm, parked].into_iter().flatten().collect()
     }
 

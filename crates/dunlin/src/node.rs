@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Result;
-use dunlin_app::App;
+use dunlin_app::{App, Outcomes};
 
 use crate::{
     cluster::ClusterNode,
@@ -66,4 +66,20 @@ impl Node {
             }
         }
     }
+}
+
+/// Names some of the parked log keys, and what to do.
+pub fn parked_trouble(outcomes: &Outcomes) -> Option<String> {
+    const NAMED_MAX: usize = 3;
+    let mut keys = outcomes.parked();
+    keys.sort_unstable();
+    let named: Vec<String> = keys.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    let more = if keys.len() > NAMED_MAX { " and more" } else { "" };
+    let list = named.join(", ");
+    (!keys.is_empty()).then(|| {
+        format!(
+            "{} log keys are parked ({list}{more}): an event of each could not be read by this version; once it can, run `dunlin unpark`",
+            keys.len()
+        )
+    })
 }

@@ -41,7 +41,6 @@ fn refused(place: &Place, Mistake { given, told }: Mistake<'_>) -> String {
     let output = dunlin(place, &["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()], given);
     let why = String::from_utf8(output.stderr).unwrap();
     let last = why.lines().last().unwrap();
-    println!("{last}");
     assert_eq!(output.status.code(), Some(2), "{given:?}: {why}");
     assert!(last.starts_with("dunlin: ") && told.iter().all(|words| last.contains(words)), "{given:?}: {why}");
     assert!(!data.exists(), "nothing was written");

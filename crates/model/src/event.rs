@@ -1,7 +1,7 @@
 //! What happened: one event is one record of the log.
 //!
 //! The envelope can be read even where the body can't (a newer version's event): the body is bytes within it. The numbers of
-//! bodies are given once; 8 to 11 are kept for membership, settings, removal for good and import, 13 for unpark.
+//! bodies are given once; 8 to 11 are kept for membership, settings, removal for good and import.
 
 use std::fmt;
 
@@ -47,6 +47,9 @@ pub enum Body {
     /// Nothing happened in a partition for a while: what is below it in time is complete.
     #[n(12)]
     Tick(#[n(0)] Partition),
+    /// The operator has what was set aside under a log key judged after all.
+    #[n(13)]
+    Unpark(#[n(0)] LogKey),
     #[n(14)]
     Block(#[n(0)] Block),
 }
@@ -180,7 +183,7 @@ pub struct Block {
 }
 
 impl Body {
-    /// The conversation whose head judges this event; a block and a tick have none.
+    /// The conversation whose head judges this event; a block, a tick and an unpark have none.
     pub fn conversation(&self) -> Option<ConversationId> {
         match self {
             Body::Open(opening) => Some(opening.conversation()),
@@ -191,11 +194,11 @@ impl Body {
             Body::React(react) => Some(react.conversation),
             Body::Read(read) => Some(read.conversation),
             Body::Visibility(visibility) => Some(visibility.conversation),
-            Body::Block(_) | Body::Tick(_) => None,
+            Body::Block(_) | Body::Tick(_) | Body::Unpark(_) => None,
         }
     }
 
-    /// Under which conversation its outcome is kept: a block's under the direct one of its pair. Nobody asks for a tick's.
+    /// Under which conversation its outcome is kept: a block's under the direct one of its pair. Nobody asks for a tick's or an unpark's.
     pub fn place(&self) -> Option<ConversationId> {
         match self {
             Body::Block(block) => Some(ConversationId::direct(&block.pair)),
@@ -212,7 +215,7 @@ impl Body {
             Body::React(react) => Some((react.conversation, react.target)),
             Body::Message(message) => message.reply_to.map(|seq| (message.conversation, seq)),
             Body::Read(read) => Some((read.conversation, read.up_to.seq)),
-            Body::Open(_) | Body::Visibility(_) | Body::Block(_) | Body::Tick(_) => None,
+            Body::Open(_) | Body::Visibility(_) | Body::Block(_) | Body::Tick(_) | Body::Unpark(_) => None,
         }
     }
 
@@ -228,6 +231,7 @@ impl Body {
             Body::Visibility(visibility) => visibility.conversation.log_key(),
             Body::Block(block) => block.pair.log_key(),
             Body::Tick(partition) => LogKey::of_partition(*partition),
+            Body::Unpark(key) => *key,
         }
     }
 }
@@ -339,6 +343,7 @@ mod tests {
             Body::Visibility(Visibility { conversation, change: VisibilityChange::Archive }),
             Body::Block(Block { pair, on: true }),
             Body::Tick(Partition(3)),
+            Body::Unpark(conversation.log_key()),
         ]
     }
 

@@ -19,6 +19,8 @@ pub enum InvalidId {
     Ad,
     #[error("is not a conversation id")]
     Conversation,
+    #[error("is not a log key")]
+    LogKey,
 }
 
 /// A user, by the id that the host application chose.
@@ -294,6 +296,36 @@ impl LogKey {
     }
 }
 
+/// A letter for its kind and the hash, for operators: a direct conversation's id is the same but for the letter.
+impl fmt::Display for LogKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = match self.kind {
+            LogKeyKind::Pair => 'p',
+            LogKeyKind::Group => 'g',
+            LogKeyKind::User => 'u',
+            LogKeyKind::Partition => 't',
+        };
+        write!(f, "{letter}{}", BASE32_NOPAD.encode(&self.hash).to_ascii_lowercase())
+    }
+}
+
+impl FromStr for LogKey {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<LogKey, InvalidId> {
+        let (letter, rest) = text.split_at_checked(1).ok_or(InvalidId::LogKey)?;
+        let kind = match letter {
+            "p" => LogKeyKind::Pair,
+            "g" => LogKeyKind::Group,
+            "u" => LogKeyKind::User,
+            "t" => LogKeyKind::Partition,
+            _ => return Err(InvalidId::LogKey),
+        };
+        let hash = BASE32_NOPAD.decode(rest.to_ascii_uppercase().as_bytes()).map_err(|_| InvalidId::LogKey)?;
+        Ok(LogKey { kind, hash: hash.try_into().map_err(|_| InvalidId::LogKey)? })
+    }
+}
+
 impl<C> Encode<C> for LogKey {
     fn encode<W: encode::Write>(&self, e: &mut minicbor::Encoder<W>, c: &mut C) -> Result<(), encode::Error<W::Error>> {
         e.array(2)?.encode_with(self.kind, c)?.encode_with(ByteArray::from(self.hash), c)?.ok()
@@ -323,6 +355,17 @@ fn hash128(kind: &[u8], fields: &[&str]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_key_reads_back_from_its_text() {
+        let keys = [Pair::new(user("ann"), user("bea")).log_key(), user("ann").log_key(), LogKey::of_partition(Partition(7))];
+        for key in keys {
+            assert_eq!(key.to_string().parse(), Ok(key));
+        }
+        for wrong in ["", "p", "é", "xaaaa", "paaaa", "p!"] {
+            assert_eq!(wrong.parse::<LogKey>(), Err(InvalidId::LogKey), "{wrong}");
+        }
+    }
 
     fn user(id: &str) -> UserId {
         UserId::parse(id).unwrap()

@@ -20,5 +20,5 @@ pub use ephemeral::{AnswerKey, Ephemeral};
 pub use error::StoreError;
 pub use event_log::{Appended, EventLog, Life, Record, Share, Tail};
 pub use ids::IdGen;
-pub use message_store::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, Wanted, Write};
+pub use message_store::{Batch, Checkpoint, Known, MessageStore, Order, Parked, ParkedRow, Replay, SeqRange, Wanted, Write};
 pub use session_bus::{Frame, Inbound, Notice, SessionBus};

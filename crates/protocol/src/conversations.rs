@@ -21,6 +21,9 @@ pub struct Conversation {
     pub visibility: Visibility,
     pub blocked_by_me: bool,
     pub blocked_me: bool,
+    /// Only if it is so: what came last is missing until the operator has mended it, and nothing can be sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub degraded: bool,
     /// The newest messages, if they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Page<Message>>,

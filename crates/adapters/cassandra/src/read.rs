@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use dunlin_model::{
     BlockRow, Cell, ConversationId, DedupKey, DedupRow, EditRow, Emoji, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark,
-    MemberRow, MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId, decode,
+    MemberRow, MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId, decode, encode,
 };
-use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, StoreError, Wanted};
+use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, Parked, ParkedRow, Replay, SeqRange, StoreError, Wanted};
 use futures::{FutureExt as _, TryStreamExt as _};
 use scylla::value::CqlTimestamp;
 
@@ -263,9 +263,15 @@ impl MessageStore for Messages {
         Ok(times.into_iter().min().filter(|_| all_there).unwrap_or(Millis::ZERO))
     }
 
-    async fn parked(&self, limit: usize) -> Result<Vec<(LogKey, Seq)>, StoreError> {
+    async fn parked(&self, limit: usize) -> Result<Vec<Parked>, StoreError> {
         let rows: Vec<(Vec<u8>, i64)> = self.rows(&self.statements.parked, (to_limit(limit),)).await?;
-        rows.into_iter().map(|(key, at)| Ok((decode(&key).or_corrupt()?, seq(at)?))).collect()
+        self.each(rows.into_iter().map(|(key, _)| self.parked_key(key).boxed()).collect()).await
+    }
+
+    async fn parked_rows(&self, key: &LogKey, from: Seq, limit: usize) -> Result<Vec<ParkedRow>, StoreError> {
+        let values = (encode(key), of_seq(from), to_limit(limit));
+        let rows: Vec<(i64, CqlTimestamp, Vec<u8>)> = self.rows(&self.statements.parked_rows, values).await?;
+        rows.into_iter().map(|(at, time, event)| Ok(ParkedRow { at: seq(at)?, time: millis(time), bytes: event.into() })).collect()
     }
 
     async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<OutcomeRow>, StoreError> {
@@ -275,6 +281,16 @@ impl MessageStore for Messages {
 }
 
 impl Messages {
+    async fn parked_key(&self, encoded: Vec<u8>) -> Result<Parked, StoreError> {
+        let rows: Vec<(i64, CqlTimestamp, i64, i64)> = self.rows(&self.statements.replays, (&encoded,)).await?;
+        let replay = |(at, time, from, to)| Ok(Replay { at: seq(at)?, time: millis(time), from: seq(from)?, to: seq(to)? });
+        let replays = rows.into_iter().map(replay).collect::<Result<Vec<_>, StoreError>>()?;
+        let from = replays.iter().map(|replay| replay.to).max().unwrap_or(Seq::ZERO);
+        let key = decode(&encoded).or_corrupt()?;
+        let first = self.parked_rows(&key, from, 1).await?.first().map(|row| row.at);
+        Ok(Parked { key, first, replays })
+    }
+
     async fn message_in(&self, conversation: ConversationId, bucket: u32, seq: Seq) -> Result<Option<MessageRow>, StoreError> {
         let row: Option<MessageColumns> = self.row(&self.statements.message, (thread(conversation, bucket), of_seq(seq))).await?;
         Ok(self.learnt(conversation, bucket, row.into_iter().collect())?.pop())

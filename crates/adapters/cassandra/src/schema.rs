@@ -98,6 +98,10 @@ const V2: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS log_lives (
         id int, epoch int, log text, begins frozen<list<bigint>>, not_before timestamp, PRIMARY KEY (id, epoch)
     ) WITH CLUSTERING ORDER BY (epoch DESC) AND compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = 259200",
+    // Which of the events that were set aside were judged after all: from one up to, and without, another, at an unpark event.
+    "CREATE TABLE IF NOT EXISTS replays (
+        log_key blob, at bigint, time timestamp, first bigint, up_to bigint, PRIMARY KEY (log_key, at)
+    ) WITH compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = 259200",
 ];
 
 /// Which version a keyspace has.

@@ -64,6 +64,8 @@ statements! {
         WHERE conversation = ? AND sender = ? AND client_id = ? AND seq = ?";
     write_outcome: "UPDATE outcomes USING TIMESTAMP ? SET outcome = ? WHERE conversation = ? AND seq = ?";
     write_parked: "UPDATE parked USING TIMESTAMP ? SET time = ?, event = ? WHERE log_key = ? AND at = ?";
+    // Of two under one time, Cassandra keeps the greater cell: that which came further.
+    write_replay: "UPDATE replays USING TIMESTAMP ? SET time = ?, first = ?, up_to = ? WHERE log_key = ? AND at = ?";
     write_head: "UPDATE heads USING TIMESTAMP ? SET head = ?, n = ?, last_at = ? WHERE conversation = ?";
     write_checkpoint: "UPDATE checkpoints USING TIMESTAMP ? SET seq = ?, log_time = ?, event_id = ? WHERE shard = ? AND part = ?";
 
@@ -99,6 +101,8 @@ statements! {
     dedup: "SELECT seq, n, created_at, body_hash FROM dedup WHERE conversation = ? AND sender = ? AND client_id = ? AND seq < ? LIMIT 1";
     outcome: "SELECT outcome FROM outcomes WHERE conversation = ? AND seq = ?";
     parked: "SELECT log_key, at FROM parked PER PARTITION LIMIT 1 LIMIT ?";
+    parked_rows: "SELECT at, time, event FROM parked WHERE log_key = ? AND at >= ? LIMIT ?";
+    replays: "SELECT at, time, first, up_to FROM replays WHERE log_key = ?";
     checkpoint: "SELECT seq, log_time, event_id FROM checkpoints WHERE shard = ? AND part = ?";
     checkpoints: "SELECT part, log_time FROM checkpoints WHERE shard = ?";
 }

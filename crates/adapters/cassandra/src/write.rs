@@ -110,6 +110,11 @@ impl Messages {
                 let values = (of_seq(*at), of_millis(*time), &bytes[..], encode(key), of_seq(*at));
                 self.write(&self.statements.write_parked, values).boxed()
             }
+            Write::Unparked { key, replay } => {
+                let values =
+                    (of_seq(replay.at), of_millis(replay.time), of_seq(replay.from), of_seq(replay.to), encode(key), of_seq(replay.at));
+                self.write(&self.statements.write_replay, values).boxed()
+            }
             Write::InboxTip { .. }
             | Write::InboxDeleted { .. }
             | Write::InboxArchived { .. }

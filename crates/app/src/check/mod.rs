@@ -19,8 +19,10 @@ mod messages;
 mod report;
 mod user;
 
-use dunlin_model::{ConversationId, Head, Millis, limits};
-use dunlin_ports::{MessageStore, StoreError};
+use std::collections::HashMap;
+
+use dunlin_model::{ConversationId, Head, LogKey, Millis, Seq, limits};
+use dunlin_ports::{MessageStore, Replay, StoreError};
 
 use crate::Rules;
 pub use report::{PROBLEMS_KEPT_MAX, PROBLEMS_OF_A_PLACE_MAX, Place, Problem, Report};
@@ -29,6 +31,9 @@ pub use report::{PROBLEMS_KEPT_MAX, PROBLEMS_OF_A_PLACE_MAX, Place, Problem, Rep
 const PAGE: usize = 500;
 /// How many small reads are under way at once.
 const READS_AT_ONCE: usize = 16;
+
+/// How many log keys with events that were once set aside are known.
+const PARKED_MAX: usize = 10_000;
 
 /// What the walk can't find out by itself.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +57,7 @@ pub async fn check(store: &dyn MessageStore, options: Options, progress: &mut (d
         store,
         dedup_since: now.minus(options.dedup_window_ms),
         feed_since: now.minus(limits::FEED_DAYS * Millis::DAY),
+        replays: store.parked(PARKED_MAX).await?.into_iter().map(|parked| (parked.key, parked.replays)).collect(),
         report: Report::default(),
         progress,
     };
@@ -93,11 +99,19 @@ struct Walk<'a> {
     /// Rows from before these times may have expired.
     dedup_since: Millis,
     feed_since: Millis,
+    /// What feeds show later than it happened.
+    replays: HashMap<LogKey, Vec<Replay>>,
     report: Report,
     progress: &'a mut (dyn FnMut(&Report) + Send),
 }
 
 impl Walk<'_> {
+    /// When feeds show an event: at its own time, or at that of the unpark event which brought it back.
+    fn shown_at(&self, conversation: ConversationId, seq: Seq, own: Millis) -> impl Iterator<Item = Millis> {
+        let replays = self.replays.get(&conversation.log_key()).into_iter().flatten();
+        [own].into_iter().chain(replays.filter(move |replay| replay.contains(seq)).map(|replay| replay.time))
+    }
+
     fn tell_progress(&mut self) {
         (self.progress)(&self.report);
     }

@@ -1,14 +1,14 @@
 //! Projects a batch of events of one partition: finds out what they need to know, judges them in order, and collects what they write.
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{BTreeMap, HashMap, HashSet, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use dunlin_model::{
-    BlockRow, Body, ConversationId, DedupKey, DedupRow, Event, Head, LogKey, MessageRow, Origin, Outcome, Pair, Position, RULES, Seq,
+    BlockRow, Body, ConversationId, DedupKey, DedupRow, Event, Head, LogKey, MessageRow, Millis, Origin, Outcome, Pair, Position, Seq,
 };
-use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Record, StoreError, Wanted, Write};
+use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Parked, ParkedRow, Record, Replay, StoreError, Wanted, Write};
 use foldhash::fast::RandomState;
 use tracing::error;
 
@@ -17,6 +17,9 @@ use crate::recent::Recent;
 
 /// How many heads and how many pairs' blocks a lane remembers.
 const CACHE_ENTRIES_MAX: usize = 50_000;
+
+/// How many events one unpark event has judged. What is left waits for the next.
+const REPLAYED_MAX: usize = 10_000;
 
 /// The events of one partition pass through one lane, those of one log key in order, so what it remembers of heads and blocks stays true for
 /// as long as nobody else projects the partition. Make a new one whenever a partition is (re)assigned.
@@ -28,8 +31,8 @@ pub struct Lane {
 struct Memory {
     heads: Recent<ConversationId, Option<Head>>,
     blocks: Recent<LogKey, Vec<BlockRow>>,
-    /// Log keys whose events are set aside from a seq on.
-    parked: HashMap<LogKey, Seq>,
+    /// Log keys of which events were set aside.
+    parked: HashMap<LogKey, Aside>,
     behind: Behind,
 }
 
@@ -41,6 +44,7 @@ struct Behind {
     /// In the order of seqs.
     said: Vec<(Seq, ConversationId, Arc<MessageRow>)>,
     targets: Targets,
+    aside: Vec<(LogKey, ParkedRow)>,
 }
 
 /// The newest message under each client id.
@@ -52,6 +56,8 @@ type Targets = HashMap<(ConversationId, Seq), Option<MessageRow>, RandomState>;
 pub struct Projected {
     pub batch: Batch,
     pub outcomes: Vec<ProjectedOutcome>,
+    /// Log keys that are no longer parked.
+    pub unparked: Vec<LogKey>,
 }
 
 /// What became of one event, for whoever waits for it.
@@ -66,21 +72,22 @@ pub struct ProjectedOutcome {
 impl Lane {
     pub async fn new(rules: Rules, store: &dyn MessageStore) -> Result<Lane, StoreError> {
         const PARKED_MAX: usize = 10_000;
-        let parked = store.parked(PARKED_MAX).await?.into_iter().collect();
+        let parked = store.parked(PARKED_MAX).await?.into_iter().map(Aside::of).collect();
         let (heads, blocks) = (Recent::new(CACHE_ENTRIES_MAX), Recent::new(CACHE_ENTRIES_MAX));
         Ok(Lane { rules, memory: Mutex::new(Memory { heads, blocks, parked, behind: Behind::default() }) })
     }
 
     /// Log keys whose events are set aside.
     pub fn parked(&self) -> Vec<LogKey> {
-        self.memory().parked.keys().copied().collect()
+        self.memory().parked.iter().filter(|(_, aside)| aside.first.is_some()).map(|(key, _)| *key).collect()
     }
 
     /// The outcome and the writes of the records, in order. A batch may be judged while others are still being applied: those that have no
     /// log key in common with it, or the one judged last.
     pub async fn project(&self, store: &dyn MessageStore, records: &[Record]) -> Result<Projected, StoreError> {
         let mut batch = Batch::default();
-        let events = self.memory().readable(records, &mut batch)?;
+        let stored = self.stored_aside(store, records).await?;
+        let Readable { events, shown_at, unparked } = self.memory().readable(&self.rules, records, stored, &mut batch)?;
         loop {
             // Heads before all else: what a head stands for is there by the time the rest is read.
             let heads = self.memory().unknown_heads(&events);
@@ -96,9 +103,25 @@ impl Lane {
             memory.learn(wanted, known, &mut facts);
             // Other batches may have made it forget meanwhile.
             if memory.knows(&events) {
-                return Ok(memory.judge(&self.rules, &events, facts, batch));
+                let mut projected = memory.judge(&self.rules, &events, &shown_at, facts, batch);
+                projected.unparked = unparked;
+                return Ok(projected);
             }
         }
+    }
+
+    /// What the store holds of the events that unpark events among the records have judged.
+    async fn stored_aside(&self, store: &dyn MessageStore, records: &[Record]) -> Result<Vec<(LogKey, ParkedRow)>, StoreError> {
+        let mut stored = Vec::new();
+        for record in records {
+            let Ok(Event { body: Body::Unpark(key), .. }) = Event::decode(&record.bytes) else { continue };
+            let from = self.memory().parked.get(&key).and_then(|aside| aside.due_at(record.position)).map(|due| due.from);
+            if let Some(from) = from {
+                let rows = store.parked_rows(&key, from, REPLAYED_MAX + 1).await?;
+                stored.extend(rows.into_iter().map(|row| (key, row)));
+            }
+        }
+        Ok(stored)
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -107,16 +130,27 @@ impl Lane {
 }
 
 impl Memory {
-    fn judge(&mut self, rules: &Rules, events: &[(Position, Event)], mut facts: Facts, mut batch: Batch) -> Projected {
+    fn judge(
+        &mut self,
+        rules: &Rules,
+        events: &[(Position, Event)],
+        shown_at: &HashMap<Seq, Millis, RandomState>,
+        mut facts: Facts,
+        mut batch: Batch,
+    ) -> Projected {
+        facts.behind.aside = aside_in(&batch).collect();
         let mut outcomes = Vec::with_capacity(events.len());
         let mut changed: HashMap<ConversationId, Changed, RandomState> = HashMap::default();
         for (number, (at, event)) in events.iter().enumerate() {
             let inputs = self.inputs(&facts, number, event);
             let conversation = event.body.conversation();
-            let projection = match conversation {
+            let mut projection = match conversation {
                 None => project(rules, &mut None, &inputs, *at, event),
                 Some(conversation) => project(rules, self.heads.get(&conversation).expect("known by now"), &inputs, *at, event),
             };
+            if let Some(time) = shown_at.get(&at.seq) {
+                projection.writes.iter_mut().for_each(|write| show_at(write, *time));
+            }
             for write in &projection.writes {
                 if let Write::Block(row) = write {
                     remember(&mut self.blocks, row);
@@ -141,29 +175,44 @@ impl Memory {
         self.heads.age();
         self.blocks.age();
         self.behind = facts.behind;
-        Projected { batch, outcomes }
+        Projected { batch, outcomes, unparked: Vec::new() }
     }
 
     /// The events that can be judged. One that can't be read is set aside, and so is whatever follows it under the same log key: order
-    /// within a key is worth more than progress.
-    fn readable(&mut self, records: &[Record], batch: &mut Batch) -> Result<Vec<(Position, Event)>, StoreError> {
-        let mut events = Vec::with_capacity(records.len());
+    /// within a key is worth more than progress. An unpark event brings back what was set aside before it.
+    fn readable(
+        &mut self,
+        rules: &Rules,
+        records: &[Record],
+        stored: Vec<(LogKey, ParkedRow)>,
+        batch: &mut Batch,
+    ) -> Result<Readable, StoreError> {
+        let mut readable = Readable::default();
         for record in records {
             let (seq, time) = (record.position.seq, record.position.time);
             let id = match Event::decode(&record.bytes) {
-                Ok(event) if event.rules <= RULES && self.parked.get(&event.key).is_none_or(|first| seq < *first) => {
+                Ok(event) if event.rules <= rules.known && matches!(event.body, Body::Unpark(_)) => {
+                    self.replay(rules, record.position, event.key, &stored, batch, &mut readable);
                     let id = event.id;
-                    events.push((record.position, event));
+                    readable.events.push((record.position, event));
+                    id
+                }
+                Ok(event) if event.rules <= rules.known && !self.parked.get(&event.key).is_some_and(|aside| aside.holds(seq)) => {
+                    let id = event.id;
+                    readable.events.push((record.position, event));
                     id
                 }
                 set_aside => {
                     let (key, id) =
                         Event::decode_key(&record.bytes).map_err(|error| StoreError::Corrupt(format!("event {seq}: {error}")))?;
-                    let reason =
-                        set_aside.map_or_else(|error| error.to_string(), |event| format!("rules {} are newer than {RULES}", event.rules));
-                    if self.parked.get(&key).is_none_or(|first| seq < *first) {
-                        self.parked.insert(key, seq);
-                        error!(%seq, %reason, "event can't be judged by this version; its log key is parked");
+                    let aside = self.parked.entry(key).or_default();
+                    if !aside.holds(seq) {
+                        aside.first = Some(seq);
+                        let reason = set_aside.map_or_else(
+                            |error| error.to_string(),
+                            |event| format!("rules {} are newer than {}", event.rules, rules.known),
+                        );
+                        error!(%seq, %key, %reason, "event can't be judged by this version; its log key is parked");
                     }
                     batch.writes.push(Write::Parked { key, at: seq, time, bytes: record.bytes.clone() });
                     id
@@ -172,7 +221,45 @@ impl Memory {
             let checkpoint = Checkpoint { seq, log_time: time, event_id: id };
             batch.checkpoint = Some((record.position.partition, checkpoint));
         }
-        Ok(events)
+        Ok(readable)
+    }
+
+    /// Adds what was set aside under a key, up to the first that can't be judged yet. Each is judged at its own place and time, as if it
+    /// never had been; only feeds show it at the time of the unpark event, behind what their readers have seen.
+    fn replay(
+        &mut self,
+        rules: &Rules,
+        at: Position,
+        key: LogKey,
+        stored: &[(LogKey, ParkedRow)],
+        batch: &mut Batch,
+        readable: &mut Readable,
+    ) {
+        let Some(due) = self.parked.get(&key).and_then(|aside| aside.due_at(at)) else { return };
+        // What the store may not have yet is remembered from the batch before, or stands in this one.
+        let rows = stored.iter().cloned().chain(self.behind.aside.iter().cloned()).chain(aside_in(batch));
+        let rows: BTreeMap<Seq, ParkedRow> =
+            rows.filter(|(of, row)| *of == key && due.contains(row.at)).map(|(_, row)| (row.at, row)).collect();
+        let mut replay = due;
+        for (count, row) in rows.into_values().enumerate() {
+            let event = Event::decode(&row.bytes).ok().filter(|event| event.rules <= rules.known && count < REPLAYED_MAX);
+            let Some(event) = event else {
+                replay.to = row.at;
+                error!(seq = %row.at, %key, "event can't be judged by this version, or too many wait; its log key stays parked from there on");
+                break;
+            };
+            // An earlier one that this version could not read.
+            if matches!(event.body, Body::Unpark(_)) {
+                continue;
+            }
+            let position = Position { partition: at.partition, seq: row.at, offset: row.at.offset(), time: row.time };
+            readable.shown_at.insert(row.at, at.time);
+            readable.events.push((position, event));
+        }
+        batch.writes.push(Write::Unparked { key, replay });
+        if self.parked.entry(key).or_default().replayed(replay) {
+            readable.unparked.push(key);
+        }
     }
 
     fn unknown_heads(&mut self, events: &[(Position, Event)]) -> Vec<ConversationId> {
@@ -262,6 +349,64 @@ impl Memory {
     }
 }
 
+/// What of a log key is, or was, set aside. What was replayed once is set aside and replayed again wherever a projector begins anew, so
+/// that it always comes to the same.
+#[derive(Default)]
+struct Aside {
+    /// The first event that waits.
+    first: Option<Seq>,
+    replays: Vec<Replay>,
+}
+
+impl Aside {
+    fn of(parked: Parked) -> (LogKey, Aside) {
+        (parked.key, Aside { first: parked.first, replays: parked.replays })
+    }
+
+    /// Whether an event is not judged when it comes by.
+    fn holds(&self, seq: Seq) -> bool {
+        self.first.is_some_and(|first| first <= seq) || self.replays.iter().any(|replay| replay.contains(seq))
+    }
+
+    /// What an unpark event has judged: the same as before, or what waits.
+    fn due_at(&self, at: Position) -> Option<Replay> {
+        let again = self.replays.iter().find(|replay| replay.at == at.seq).copied();
+        let waiting = self.first.filter(|first| *first < at.seq).map(|from| Replay { at: at.seq, time: at.time, from, to: at.seq });
+        again.or(waiting)
+    }
+
+    /// Whether nothing waits any more.
+    fn replayed(&mut self, replay: Replay) -> bool {
+        if self.replays.iter().all(|known| known.at != replay.at) {
+            self.first = (replay.to < replay.at).then_some(replay.to);
+            self.replays.push(replay);
+        }
+        self.first.is_none()
+    }
+}
+
+/// The events of a batch's records that are to be judged.
+#[derive(Default)]
+struct Readable {
+    events: Vec<(Position, Event)>,
+    /// When feeds show those that were set aside before.
+    shown_at: HashMap<Seq, Millis, RandomState>,
+    unparked: Vec<LogKey>,
+}
+
+fn aside_in(batch: &Batch) -> impl Iterator<Item = (LogKey, ParkedRow)> {
+    batch.writes.iter().filter_map(|write| match write {
+        Write::Parked { key, at, time, bytes } => Some((*key, ParkedRow { at: *at, time: *time, bytes: bytes.clone() })),
+        _ => None,
+    })
+}
+
+fn show_at(write: &mut Write, time: Millis) {
+    if let Write::Feed { row, .. } = write {
+        row.key.at = time;
+    }
+}
+
 /// Brings what is remembered of a pair up to date.
 fn remember(blocks: &mut Recent<LogKey, Vec<BlockRow>>, row: &BlockRow) {
     let key = Pair::new(row.blocker.clone(), row.blocked.clone()).log_key();
@@ -289,7 +434,9 @@ impl Behind {
             Write::Block(row) => self.blocks.push(row.clone()),
             Write::Dedup { key, row } => drop(self.accepted.insert(key.clone(), *row)),
             Write::Message { conversation, row } => {
-                self.said.push((row.seq, *conversation, Arc::clone(row)));
+                // Nearly always the last.
+                let place = self.said.partition_point(|(seq, ..)| *seq < row.seq);
+                self.said.insert(place, (row.seq, *conversation, Arc::clone(row)));
                 if let Some(known) = self.targets.get_mut(&(*conversation, row.seq))
                     && known.is_none()
                 {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use dunlin_model::{
     BlockRow, Body, Cell, ConversationId, DedupRow, Event, FeedKey, FeedRow, Happening, Head, MessageRow, Millis, Outcome, OutcomeRow,
-    Position, Rejection, Seq, Tip, UserId,
+    Position, RULES, Rejection, Seq, Tip, UserId,
 };
 use dunlin_ports::Write;
 
@@ -45,7 +45,7 @@ pub fn project(rules: &Rules, head: &mut Option<Head>, known: &Inputs, at: Posit
         Body::Read(read) => read::project(&case, head, read, &mut writes),
         Body::Visibility(visibility) => visibility::project(&case, head, visibility, &mut writes),
         Body::Block(block) => block::project(&case, block, &mut writes),
-        Body::Tick(_) => case.done(),
+        Body::Tick(_) | Body::Unpark(_) => case.done(),
     };
     let outcome = verdict.unwrap_or_else(Outcome::Rejected);
     if let (Outcome::Rejected(_) | Outcome::Duplicate(_), Some(conversation)) = (outcome, event.body.place()) {
@@ -68,11 +68,13 @@ pub struct Rules {
     pub dedup_window_ms: u64,
     /// Whether heads keep the newest client ids: where asking the store for one is dear.
     pub ids_in_heads: bool,
+    /// The newest version of the rules that this program knows.
+    pub known: u16,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { dedup_window_ms: Millis::DAY, ids_in_heads: false }
+        Rules { dedup_window_ms: Millis::DAY, ids_in_heads: false, known: RULES }
     }
 }
 

@@ -203,6 +203,9 @@ impl Projector {
         if let Some((_, checkpoint)) = projected.batch.checkpoint {
             progress.send_modify(|progress| *progress = Progress::up_to(&checkpoint));
         }
+        if !projected.unparked.is_empty() {
+            self.outcomes.unpark(&projected.unparked);
+        }
         self.tell(projected.outcomes).await;
         Ok(true)
     }

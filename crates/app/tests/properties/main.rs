@@ -13,3 +13,4 @@ mod parked;
 mod replay;
 mod support;
 mod two_projectors;
+mod unparked;

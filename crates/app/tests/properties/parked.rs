@@ -108,7 +108,7 @@ fn what_came_before_stays_and_what_comes_after_waits() {
     let state = store.state();
     let stored: Vec<Seq> = state.messages.keys().map(|(_, seq)| *seq).collect::<BTreeSet<_>>().into_iter().collect();
     assert_eq!(stored, [log[0].position.seq, log[3].position.seq]);
-    let parked: Vec<_> = state.parked.iter().map(|((_, seq), bytes)| (*seq, bytes.clone())).collect();
+    let parked: Vec<_> = state.parked.iter().map(|((_, seq), row)| (*seq, row.bytes.clone())).collect();
     let expected: Vec<_> = log[1..3].iter().map(|record| (record.position.seq, record.bytes.clone())).collect();
     assert_eq!(parked, expected, "set aside as the log holds them");
 }

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use dunlin_model::{
-    Accepted, BlockRow, ContentHash, ConversationId, DedupKey, DedupRow, Millis, N, Outcome, OutcomeRow, Partition, Rejection, UserId,
+    Accepted, BlockRow, ContentHash, ConversationId, DedupKey, DedupRow, LogKey, Millis, N, Outcome, OutcomeRow, Partition, Rejection, Seq,
+    UserId,
 };
-use dunlin_ports::{Batch, Checkpoint, MessageStore, Wanted, Write};
+use dunlin_ports::{Batch, Checkpoint, MessageStore, Parked, ParkedRow, Replay, Wanted, Write};
 
 use super::make::*;
 use crate::ids;
@@ -72,14 +73,43 @@ pub async fn an_outcome_reads_back(store: &dyn MessageStore) {
     assert_eq!(store.outcome(conversation, seq(7)).await.unwrap(), None);
 }
 
+fn park(key: LogKey, at: u64) -> Write {
+    Write::Parked { key, at: seq(at), time: Millis(at + 100), bytes: Bytes::from(format!("event {at}")) }
+}
+
+async fn parked_under(store: &dyn MessageStore, key: LogKey) -> Vec<Parked> {
+    store.parked(1_000_000).await.unwrap().into_iter().filter(|parked| parked.key == key).collect()
+}
+
 pub async fn parked_keys_are_listed_once(store: &dyn MessageStore) {
     let key = ids::pair().log_key();
-    let park = |at| Write::Parked { key, at: seq(at), time: Millis(at), bytes: Bytes::from_static(b"?") };
-    apply(store, [park(2), park(1)]).await;
-    apply(store, [park(2)]).await;
-    let parked = store.parked(1_000).await.unwrap();
-    let mine: Vec<_> = parked.iter().filter(|(parked, _)| *parked == key).collect();
-    assert_eq!(mine, [&(key, seq(1))], "with the first of its events");
+    apply(store, [park(key, 2), park(key, 1)]).await;
+    apply(store, [park(key, 2)]).await;
+    assert_eq!(parked_under(store, key).await, [Parked { key, first: Some(seq(1)), replays: vec![] }], "with the first of its events");
+}
+
+pub async fn parked_events_come_back_in_order_and_as_they_were(store: &dyn MessageStore) {
+    let (key, other) = (ids::pair().log_key(), ids::pair().log_key());
+    apply(store, [park(key, 3), park(key, 1), park(other, 2), park(key, 2)]).await;
+    let rows = store.parked_rows(&key, seq(2), 10).await.unwrap();
+    let row = |at| ParkedRow { at: seq(at), time: Millis(at + 100), bytes: Bytes::from(format!("event {at}")) };
+    assert_eq!(rows, [row(2), row(3)]);
+    assert_eq!(store.parked_rows(&key, Seq::ZERO, 1).await.unwrap(), [row(1)]);
+}
+
+pub async fn what_was_replayed_is_no_longer_parked_and_what_came_later_is(store: &dyn MessageStore) {
+    let key = ids::pair().log_key();
+    let replay = |at, from, to| Replay { at: seq(at), time: Millis(at + 7), from: seq(from), to: seq(to) };
+    let unpark = |replay| Write::Unparked { key, replay };
+    apply(store, [park(key, 1), park(key, 2), park(key, 3), unpark(replay(5, 1, 2)), unpark(replay(5, 1, 3))]).await;
+    apply(store, [unpark(replay(5, 1, 2))]).await;
+    let first = replay(5, 1, 3);
+    assert_eq!(parked_under(store, key).await, [Parked { key, first: Some(seq(3)), replays: vec![first] }], "it stopped at 3");
+    let second = replay(7, 3, 7);
+    apply(store, [unpark(second)]).await;
+    assert_eq!(parked_under(store, key).await, [Parked { key, first: None, replays: vec![first, second] }]);
+    apply(store, [park(key, 9), park(key, 2)]).await;
+    assert_eq!(parked_under(store, key).await, [Parked { key, first: Some(seq(9)), replays: vec![first, second] }]);
 }
 
 pub async fn a_checkpoint_never_falls_and_moves_the_horizon(store: &dyn MessageStore) {

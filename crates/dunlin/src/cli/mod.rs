@@ -10,6 +10,7 @@ mod schema;
 mod serve;
 mod shards;
 mod token;
+mod unpark;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -59,6 +60,10 @@ enum Command {
     ///
     /// Runs without the server. Refused if the log no longer holds everything (it is trimmed after a week).
     Rebuild(rebuild::Rebuild),
+    /// Have events judged after all that an older version could not read, and what was set aside with them
+    ///
+    /// A data folder without its server, a cluster while its nodes run. Exit code 1: some of it stays parked.
+    Unpark(unpark::Unpark),
     /// Measure: the server over HTTP, or the engine alone
     Bench(bench::Bench),
 }
@@ -75,6 +80,7 @@ impl Cli {
             Command::Shards(shards) => shards.run(),
             Command::Check(check) => check.run(),
             Command::Rebuild(rebuild) => rebuild.run(),
+            Command::Unpark(unpark) => unpark.run(),
             Command::Bench(bench) => bench.run(),
         }
     }

@@ -32,6 +32,7 @@ impl Node {
         Node { process, url: url.unwrap(), key }
     }
 
+    #[allow(dead_code, reason = "each test uses some of it")]
     pub fn signal(&self, signal: &str) {
         assert!(Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap().success());
     }

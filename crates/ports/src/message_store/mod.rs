@@ -3,13 +3,14 @@
 mod write;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use dunlin_model::{
     BlockRow, ConversationId, DedupKey, DedupRow, EditRow, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow,
     MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId,
 };
 
 use crate::StoreError;
-pub use write::Write;
+pub use write::{Replay, Write};
 
 /// Takes the projector's writes and answers typed reads. An adapter is a mapping, not a second projector.
 ///
@@ -97,11 +98,32 @@ pub trait MessageStore: Send + Sync {
     /// The time below which no event can still appear in a feed: the lowest checkpoint's of so many partitions. Zero while one has none.
     async fn horizon(&self, partitions: u32) -> Result<Millis, StoreError>;
 
-    /// Log keys whose events were set aside because one of them could not be judged, each with the first such event.
-    async fn parked(&self, limit: usize) -> Result<Vec<(LogKey, Seq)>, StoreError>;
+    /// Log keys of which events were set aside because one of them could not be judged, also where all were replayed since.
+    async fn parked(&self, limit: usize) -> Result<Vec<Parked>, StoreError>;
+
+    /// The events that were set aside under a log key, from one on, in order.
+    async fn parked_rows(&self, key: &LogKey, from: Seq, limit: usize) -> Result<Vec<ParkedRow>, StoreError>;
 
     /// Why the event at `seq` changed nothing; `None` if it is not projected, or did change something.
     async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<OutcomeRow>, StoreError>;
+}
+
+/// A log key of which events were set aside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Parked {
+    pub key: LogKey,
+    /// The first that still waits.
+    pub first: Option<Seq>,
+    /// What was replayed, in the order of the log.
+    pub replays: Vec<Replay>,
+}
+
+/// An event set aside, as the log holds it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParkedRow {
+    pub at: Seq,
+    pub time: Millis,
+    pub bytes: Bytes,
 }
 
 /// What some events write together.

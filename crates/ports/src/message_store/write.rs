@@ -100,4 +100,26 @@ pub enum Write {
         time: Millis,
         bytes: Bytes,
     },
+    /// Events that were set aside were judged after all. Of two under one `at`, the one that came further stands.
+    Unparked {
+        key: LogKey,
+        replay: Replay,
+    },
+}
+
+/// What one unpark event had judged: the events set aside from one seq up to, and without, another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replay {
+    /// The unpark event.
+    pub at: Seq,
+    /// Its log time, at which feeds show them.
+    pub time: Millis,
+    pub from: Seq,
+    pub to: Seq,
+}
+
+impl Replay {
+    pub fn contains(&self, seq: Seq) -> bool {
+        self.from <= seq && seq < self.to
+    }
 }

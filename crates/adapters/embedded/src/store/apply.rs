@@ -177,11 +177,14 @@ impl<'a> Rows<'a> {
                 self.push(&keys::dedup(&hash), |_| What::Dedup(row));
             }
             Write::Outcome { conversation, at, row } => self.row(&keys::outcome(*conversation, *at), row),
-            Write::Parked { key, at, bytes, .. } => self.push(&keys::parked(key, *at), |into| {
+            Write::Parked { key, at, time, bytes } => self.push(&keys::parked(key, *at), |into| {
                 let start = into.len();
+                into.extend_from_slice(&time.0.to_be_bytes());
                 into.extend_from_slice(bytes);
                 What::Row(Span { start, end: into.len() })
             }),
+            // How far it came is part of the key: the furthest stands.
+            Write::Unparked { key, replay } => self.row(&keys::replay(key, replay.at).seq(replay.to), &(replay.time, replay.from)),
         }
     }
 

@@ -26,6 +26,7 @@ pub const FEED: u8 = b'F';
 pub const DEDUP: u8 = b'U';
 pub const OUTCOME: u8 = b'O';
 pub const PARKED: u8 = b'Z';
+pub const REPLAY: u8 = b'W';
 pub const CHECKPOINT: u8 = b'C';
 
 /// The cells of rows that have several.
@@ -156,6 +157,10 @@ pub fn outcome(conversation: ConversationId, at: Seq) -> Key {
 
 pub fn parked(key: &LogKey, at: Seq) -> Key {
     Key::new(PARKED).bytes(&encode(key)).seq(at)
+}
+
+pub fn replay(key: &LogKey, at: Seq) -> Key {
+    Key::new(REPLAY).bytes(&encode(key)).seq(at)
 }
 
 pub fn checkpoint(partition: Partition) -> Key {

@@ -7,7 +7,7 @@ use dunlin_model::{
     BlockRow, Cell, ConversationId, DedupRow, EditRow, Emoji, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow,
     MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId, decode, encode,
 };
-use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, SeqRange, StoreError, Wanted};
+use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, Parked, ParkedRow, Replay, SeqRange, StoreError, Wanted};
 
 use super::{
     Messages,
@@ -257,12 +257,12 @@ impl MessageStore for Messages {
         Ok(lowest)
     }
 
-    async fn parked(&self, limit: usize) -> Result<Vec<(LogKey, Seq)>, StoreError> {
-        let mut keys: Vec<(LogKey, Seq)> = Vec::new();
+    async fn parked(&self, limit: usize) -> Result<Vec<Parked>, StoreError> {
+        let snapshot = self.tree.snapshot();
+        let mut keys: Vec<Parked> = Vec::new();
         let mut after = Key::new(keys::PARKED);
         while keys.len() < limit {
-            let Some(found) = self.tree.snapshot().range((Bound::Excluded(&after[..]), Bound::Excluded(&[keys::PARKED + 1][..])))?.next()
-            else {
+            let Some(found) = snapshot.range((Bound::Excluded(&after[..]), Bound::Excluded(&[keys::PARKED + 1][..])))?.next() else {
                 break;
             };
             let (found, _) = found?;
@@ -270,10 +270,25 @@ impl MessageStore for Messages {
                 decode(&found[1..]).map_err(|error| StoreError::Corrupt(format!("parked {}: {error}", found.escape_ascii())))?;
             // On to the next key: past every seq of this one.
             after = Key::new(keys::PARKED).bytes(&encode(&key)).seq(Seq::MAX);
-            let first = keys::last_number(&found).and_then(Seq::from_u64);
-            keys.push((key, first.ok_or_else(|| StoreError::Corrupt(format!("parked {}", found.escape_ascii())))?));
+            let replays = replays(&snapshot, &key)?;
+            let from = replays.iter().map(|replay| replay.to).max().unwrap_or(Seq::ZERO);
+            let first = self.parked_rows(&key, from, 1).await?.first().map(|row| row.at);
+            keys.push(Parked { key, first, replays });
         }
         Ok(keys)
+    }
+
+    async fn parked_rows(&self, key: &LogKey, from: Seq, limit: usize) -> Result<Vec<ParkedRow>, StoreError> {
+        let (from, to) = (keys::parked(key, from), keys::parked(key, Seq::MAX));
+        let mut rows = Vec::new();
+        for row in self.tree.snapshot().range((Bound::Included(&from[..]), Bound::Included(&to[..])))?.take(limit) {
+            let (found, value) = row?;
+            let corrupt = || StoreError::Corrupt(format!("parked {}", found.escape_ascii()));
+            let at = keys::last_number(&found).and_then(Seq::from_u64).ok_or_else(corrupt)?;
+            let (time, bytes) = value.split_first_chunk().ok_or_else(corrupt)?;
+            rows.push(ParkedRow { at, time: Millis(u64::from_be_bytes(*time)), bytes: bytes::Bytes::copy_from_slice(bytes) });
+        }
+        Ok(rows)
     }
 
     async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<OutcomeRow>, StoreError> {
@@ -293,6 +308,23 @@ impl Messages {
     pub(crate) fn has_parked(&self, snapshot: &Snapshot, key: &LogKey, seq: Seq) -> Result<bool, StoreError> {
         Ok(snapshot.get(&keys::parked(key, seq))?.is_some())
     }
+}
+
+/// Of those under one unpark event, the one that came furthest.
+fn replays(snapshot: &Snapshot, key: &LogKey) -> Result<Vec<Replay>, StoreError> {
+    let (first, last) = (keys::replay(key, Seq::ZERO), keys::replay(key, Seq::MAX).seq(Seq::MAX));
+    let mut replays: Vec<Replay> = Vec::new();
+    for row in snapshot.range((Bound::Included(&first[..]), Bound::Included(&last[..])))? {
+        let (found, value) = row?;
+        let corrupt = || StoreError::Corrupt(format!("replay {}", found.escape_ascii()));
+        let (rest, to) = found.split_last_chunk::<8>().ok_or_else(corrupt)?;
+        let at = keys::last_number(rest).and_then(Seq::from_u64).ok_or_else(corrupt)?;
+        let to = Seq::from_u64(u64::from_be_bytes(*to)).ok_or_else(corrupt)?;
+        let (time, from) = decode(&value).map_err(|error| StoreError::Corrupt(format!("replay {}: {error}", found.escape_ascii())))?;
+        replays.pop_if(|replay| replay.at == at);
+        replays.push(Replay { at, time, from, to });
+    }
+    Ok(replays)
 }
 
 /// The newest row of each direction below a seq; rows come ascending.

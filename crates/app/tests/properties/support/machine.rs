@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use dunlin_app::projector::Lane;
+use dunlin_app::projector::{Lane, Rules};
 use dunlin_contract::ModelStore;
+use dunlin_model::RULES;
 use dunlin_ports::Record;
 
 use super::{
@@ -16,6 +17,8 @@ pub struct Machine<'a> {
     records: &'a [Record],
     fault: Fault,
     ahead: Ahead,
+    /// The newest version of the rules that it knows.
+    known: u16,
     lane: Lane,
     next: usize,
     /// What the batches that were judged and not written yet still have to write: one, or two while the second was judged ahead.
@@ -34,13 +37,24 @@ pub enum Ahead {
 
 impl<'a> Machine<'a> {
     pub fn start(store: &ModelStore, records: &'a [Record], fault: Fault, ahead: Ahead) -> Machine<'a> {
-        Machine { records, fault, ahead, lane: lane(store), next: 0, pending: VecDeque::new(), starts: 0 }
+        Machine { records, fault, ahead, known: RULES, lane: lane(store, RULES), next: 0, pending: VecDeque::new(), starts: 0 }
+    }
+
+    /// Goes on from the stored checkpoint, as a program that knows these rules.
+    pub fn upgraded(store: &ModelStore, records: &'a [Record], known: u16) -> Machine<'a> {
+        let mut machine = Machine { known, ..Machine::start(store, records, Fault::None, Ahead::Never) };
+        machine.restart(store, machine.resume_at(store));
+        machine
+    }
+
+    pub fn judging(self, ahead: Ahead) -> Machine<'a> {
+        Machine { ahead, ..self }
     }
 
     /// The process ends wherever it stands, and another begins at a place of the log.
     pub fn restart(&mut self, store: &ModelStore, from: usize) {
         if self.fault != Fault::KeepsLane {
-            self.lane = lane(store);
+            self.lane = lane(store, self.known);
         }
         (self.next, self.starts) = (from, self.starts + 1);
         self.pending.clear();
@@ -107,8 +121,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn lane(store: &ModelStore) -> Lane {
-    now(Lane::new(rules(), store)).expect("the model store never fails")
+fn lane(store: &ModelStore, known: u16) -> Lane {
+    now(Lane::new(Rules { known, ..rules() }, store)).expect("the model store never fails")
 }
 
 /// A store that holds this.

@@ -101,6 +101,7 @@ pub fn same(left: &State, right: &State) -> Result<(), TestCaseError> {
         dedup,
         outcomes,
         parked,
+        replays,
         checkpoints
     );
     let differing: Vec<&str> = tables.into_iter().filter(|(_, differs)| *differs).map(|(table, _)| table).collect();

@@ -1,0 +1,215 @@
+//! Events that an older program could not judge, and what was set aside with them, come back by `dunlin unpark`.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+#[cfg(feature = "engines")]
+#[path = "support/node.rs"]
+mod node;
+#[cfg(feature = "engines")]
+#[path = "wire/profile.rs"]
+mod profile;
+mod support;
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use dunlin::engine::EngineOptions;
+use dunlin_app::{AppError, Destination, Rules};
+use dunlin_model::{Outcome, RULES};
+use support::{add_users, direct, open, send, text_to, user};
+
+/// What a program does that knows no rules yet: it sets aside whatever it reads.
+fn older() -> Rules {
+    Rules { known: RULES - 1, ..Rules::default() }
+}
+
+fn dunlin(data: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dunlin")).args(arguments).arg("--data").arg(data).env("DUNLIN_LOG", "error").output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_older_program_set_aside_comes_back_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let names = ["ann", "bea", "cem"].map(user);
+    let [ann, bea, cem] = &names;
+    let engine = open(&data).await;
+    add_users(&engine, &names).await;
+    send(&engine.app, ann, bea, "1", "before").await;
+    // Into files, here and below: what only the log holds, the next program judges as it comes by.
+    engine.close().unwrap();
+
+    let options = EngineOptions { rules: older(), ..EngineOptions::default() };
+    let engine = dunlin::engine::Engine::open(&data, options).unwrap();
+    for text in ["one", "two"] {
+        let sent = engine.app.send(text_to(Destination::User(bea.clone()), ann, text, text)).await;
+        // The first parks the conversation; what is refused after that was never in the log.
+        assert!(matches!(sent, Ok(_) | Err(AppError::Parked)));
+    }
+    engine.caught_up(|_, _| {}).await.unwrap();
+    engine.close().unwrap();
+
+    let engine = open(&data).await;
+    let key = direct(ann, bea).log_key();
+    assert!(matches!(engine.app.send(text_to(Destination::User(bea.clone()), ann, "3", "three")).await, Err(AppError::Parked)));
+    assert!(engine.app.conversation(bea, direct(ann, bea)).await.unwrap().degraded);
+    assert!(engine.troubles()[0].contains(&key.to_string()), "{:?}", engine.troubles());
+    assert!(matches!(send(&engine.app, ann, cem, "1", "elsewhere").await, Outcome::Accepted(_)));
+    assert!(!engine.app.conversation(cem, direct(ann, cem)).await.unwrap().degraded);
+    drop(engine);
+
+    let listed = said(&dunlin(&data, &["unpark"]));
+    assert!(listed.contains(&format!("{key} from event ")) && listed.contains("1 log keys are parked"), "{listed}");
+    let wrong = dunlin(&data, &["unpark", &direct(ann, cem).log_key().to_string()]);
+    assert!(wrong.status.code() == Some(2) && said(&wrong).contains("is not parked"), "{}", said(&wrong));
+    let unparked = dunlin(&data, &["unpark", &key.to_string()]);
+    assert!(unparked.status.success() && said(&unparked).contains("unparked 1 of 1"), "{}", said(&unparked));
+    assert!(said(&dunlin(&data, &["unpark", "--all"])).contains("0 log keys are parked"));
+
+    let engine = open(&data).await;
+    assert_eq!(engine.troubles(), [""; 0]);
+    let texts = |page: dunlin_app::HistoryPage| page.messages.len();
+    let history = engine.app.history(bea, direct(ann, bea), dunlin_app::HistoryQuery::Newest, 50).await.unwrap();
+    let count = texts(history);
+    assert!(count >= 2, "what was set aside is there: {count}");
+    let again = send(&engine.app, ann, bea, "one", "one").await;
+    assert!(matches!(again, Outcome::Duplicate(_)), "a retry is known again: {again:?}");
+    assert!(matches!(send(&engine.app, ann, bea, "3", "three").await, Outcome::Accepted(_)));
+    assert_eq!(engine.app.unread(bea, 1).await.unwrap().totals.messages, count as u64 + 1);
+    drop(engine);
+    let checked = dunlin(&data, &["check"]);
+    assert!(checked.status.success(), "{}", said(&checked));
+}
+
+#[cfg(feature = "engines")]
+mod on_a_cluster {
+    use std::{sync::Arc, time::Duration};
+
+    use dunlin::{config::Config, life};
+    use dunlin_app::{Order, Outcomes, Progress, Projector};
+    use dunlin_client::{
+        Client,
+        protocol::{Outcome, TokenBody},
+    };
+    use dunlin_model::{NodeId, Pair};
+    use dunlin_ports::EventLog as _;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::{node::Node, profile::Place};
+
+    /// One partition, by a program that sets aside whatever it reads, until it has read so far.
+    async fn set_aside(config: &Config, pair: &Pair, events: u64) {
+        let (store, log) = life::open(config).await.unwrap();
+        let partition = pair.log_key().partition(log.partitions());
+        let node = NodeId(7);
+        let projector = Projector {
+            log: Arc::new(log),
+            store: Arc::new(store),
+            bus: Arc::new(dunlin_embedded::SessionBus::new(node)),
+            outcomes: Arc::new(Outcomes::new(node, 10)),
+            node,
+            rules: older(),
+            order: Order::OfEachKey,
+            ticks: None,
+        };
+        let (sender, mut progress) = watch::channel(Progress::default());
+        let running = tokio::spawn(async move { projector.run(partition, sender).await });
+        progress.wait_for(|progress| progress.next.0 >= events).await.unwrap();
+        drop(progress);
+        running.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_an_older_node_set_aside_comes_back_while_others_run() {
+        let place = Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+        let (config, _) = Config::load(None, place.environment.iter().cloned(), &[]).unwrap();
+        let pair = Pair::new(user("ann"), user("bea"));
+        let key = pair.log_key();
+        {
+            // Sent, and in the log; the first to project it is an older node.
+            let (store, log) = life::open(&config).await.unwrap();
+            drop(store);
+            for text in ["one", "two"] {
+                let event = message(&pair, text);
+                log.append(&event.key, &event).await.unwrap();
+            }
+            log.close().await;
+        }
+        set_aside(&config, &pair, 2).await;
+
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let nodes = [Node::start(&place, &data), Node::start(&place, &data)];
+        let host = Client::new(nodes[0].url.parse().unwrap(), nodes[0].key.as_ref().unwrap());
+        let mut clients = Vec::new();
+        for user in ["ann", "bea"] {
+            host.put_user(user, &Default::default()).await.unwrap();
+            let token = host.mint_token(user, &TokenBody::default()).await.unwrap().token;
+            clients.push(Client::new(nodes[0].url.parse().unwrap(), &token));
+        }
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+            command.args(arguments).arg("--data").arg(&data).envs(place.environment.iter().cloned());
+            command.env("DUNLIN_LOG", "error").output().unwrap()
+        };
+        let refused = parked(&clients[0]).await;
+        assert!(refused.contains("conversation_parked"), "{refused}");
+        let unparked = run(&["unpark", &key.to_string()]);
+        assert!(unparked.status.success() && said(&unparked).contains("unparked 1 of 1"), "{}", said(&unparked));
+        // The node that did not project it hears of it within ten seconds.
+        let mut tries = 0;
+        while !matches!(clients[0].send("bea", "three", "three").await, Ok(sent) if sent.outcome != Outcome::Pending) {
+            tries += 1;
+            assert!(tries < 150, "it is still parked");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        let conversation = clients[1].inbox().get().await.unwrap().data.remove(0);
+        assert!(!conversation.degraded && conversation.unread == 3, "{conversation:?}");
+        let history = clients[1].history(&conversation.id).limit(10).get().await.unwrap().data;
+        let texts: Vec<_> = history.iter().map(|message| message.text.clone().unwrap()).collect();
+        assert_eq!(texts, ["three", "two", "one"]);
+        drop(nodes);
+        let checked = run(&["check"]);
+        assert!(checked.status.success(), "{}", said(&checked));
+    }
+
+    /// What a send is answered, once the node knows that the key is parked.
+    async fn parked(client: &Client) -> String {
+        for _ in 0..100 {
+            match client.send("bea", "zero", "zero").await {
+                Ok(sent) => assert_eq!(sent.outcome, Outcome::Pending, "it was parked"),
+                Err(error) => return format!("{error:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        "nothing".to_owned()
+    }
+
+    fn message(pair: &Pair, text: &str) -> dunlin_model::Event {
+        use dunlin_model::{Body, ClientId, Content, ConversationId, Event, EventId, Message, MessageType, Opening};
+        let body = Body::Message(Message {
+            conversation: ConversationId::direct(pair),
+            opening: Some(Opening::Direct(pair.clone())),
+            client_id: ClientId::parse(text).unwrap(),
+            message_type: MessageType::text(),
+            content: Content::text(text).unwrap(),
+            reply_to: None,
+            metadata: None,
+        });
+        Event {
+            id: EventId(getrandom::u64().unwrap().to_be_bytes().repeat(2).try_into().unwrap()),
+            key: pair.log_key(),
+            rules: RULES,
+            origin: None,
+            actor: Some(user("ann")),
+            body,
+        }
+    }
+}
