@@ -113,6 +113,9 @@ impl Lane {
     /// What the store holds of the events that unpark events among the records have judged.
     async fn stored_aside(&self, store: &dyn MessageStore, records: &[Record]) -> Result<Vec<(LogKey, ParkedRow)>, StoreError> {
         let mut stored = Vec::new();
+        if self.memory().parked.is_empty() {
+            return Ok(stored);
+        }
         for record in records {
             let Ok(Event { body: Body::Unpark(key), .. }) = Event::decode(&record.bytes) else { continue };
             let from = self.memory().parked.get(&key).and_then(|aside| aside.due_at(record.position)).map(|due| due.from);
