@@ -9,7 +9,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
 };
-use tokio_postgres::{Client, Config, Row, SimpleQueryMessage, SimpleQueryRow, types::ToSql, types::Type};
+use tokio_postgres::{Client, Config, Row, SimpleQueryMessage, SimpleQueryRow, config::Host, types::ToSql, types::Type};
 use tracing::debug;
 
 use crate::{
@@ -25,7 +25,8 @@ pub type Given<'a> = (&'a (dyn ToSql + Sync), Type);
 
 pub struct Pool {
     pub name: String,
-    config: Config,
+    /// One for each host, tried in their order.
+    hosts: Vec<Config>,
     connector: Connector,
     wait_max: Duration,
     /// As many as there may be connections.
@@ -38,7 +39,7 @@ impl Pool {
     pub fn new(name: &str, config: Config, connector: Connector, connections_max: usize, wait_max: Duration) -> Arc<Pool> {
         Arc::new(Pool {
             name: name.to_owned(),
-            config,
+            hosts: each_host(&config),
             connector,
             wait_max,
             turns: Arc::new(Semaphore::new(connections_max)),
@@ -59,9 +60,10 @@ impl Pool {
         let turn = turn.expect("the semaphore is never closed");
         let client = match self.open_idle() {
             Some(client) => client,
-            None => self.connect(until).await?,
+            None => self.connect(deadline).await?,
         };
-        Ok(Loan { pool: Arc::clone(self), client, deadline, turn })
+        let half = deadline.saturating_duration_since(Instant::now()) / 2;
+        Ok(Loan { pool: Arc::clone(self), client, deadline, half, turn })
     }
 
     fn open_idle(&self) -> Option<Client> {
@@ -70,13 +72,22 @@ impl Pool {
         idle.pop()
     }
 
+    /// To the first host that takes writes. One that hangs costs no more than a wait.
+    async fn connect(&self, deadline: Instant) -> Result<Client, Fault> {
+        let mut why = String::new();
+        for host in &self.hosts {
+            match timeout_at(deadline.min(Instant::now() + self.wait_max), self.connect_to(host)).await {
+                Ok(Ok(client)) => return Ok(client),
+                Ok(Err(error)) => why = reason(&error),
+                Err(_) => why = "connecting took too long".to_owned(),
+            }
+        }
+        Err(Fault::Passing(format!("PostgreSQL {}: {why}", self.name)))
+    }
+
     #[cfg_attr(not(feature = "tls"), expect(clippy::clone_on_copy, reason = "what connects without TLS is Copy"))]
-    async fn connect(&self, until: Instant) -> Result<Client, Fault> {
-        let Ok(connected) = timeout_at(until, self.config.connect(self.connector.clone())).await else {
-            return Err(Fault::Passing(format!("PostgreSQL {}: connecting took too long", self.name)));
-        };
-        let failed = |error| Fault::Passing(format!("PostgreSQL {}: {}", self.name, reason(&error)));
-        let (client, connection) = connected.map_err(failed)?;
+    async fn connect_to(&self, host: &Config) -> Result<Client, tokio_postgres::Error> {
+        let (client, connection) = host.connect(self.connector.clone()).await?;
         let name = self.name.clone();
         // Ends with its client, or with the server.
         tokio::spawn(async move {
@@ -92,12 +103,41 @@ impl Pool {
     }
 }
 
+/// The same for one host at a time. The driver tries them in turn too, but one that takes the connection and says nothing would keep it.
+fn each_host(config: &Config) -> Vec<Config> {
+    let mut each = Vec::new();
+    for (index, host) in config.get_hosts().iter().enumerate() {
+        let mut one = Config::new();
+        match host {
+            Host::Tcp(name) => one.host(name),
+            Host::Unix(path) => one.host_path(path),
+        };
+        let first_or = |index: usize| config.get_ports().get(index).or(config.get_ports().first());
+        first_or(index).map(|port| one.port(*port));
+        config.get_hostaddrs().get(index).map(|address| one.hostaddr(*address));
+        config.get_user().map(|user| one.user(user));
+        config.get_password().map(|password| one.password(password));
+        config.get_dbname().map(|name| one.dbname(name));
+        config.get_options().map(|options| one.options(options));
+        config.get_application_name().map(|name| one.application_name(name));
+        config.get_connect_timeout().map(|limit| one.connect_timeout(*limit));
+        config.get_tcp_user_timeout().map(|limit| one.tcp_user_timeout(*limit));
+        one.keepalives_idle(config.get_keepalives_idle());
+        one.ssl_mode(config.get_ssl_mode()).ssl_negotiation(config.get_ssl_negotiation()).channel_binding(config.get_channel_binding());
+        one.target_session_attrs(config.get_target_session_attrs());
+        each.push(one);
+    }
+    each
+}
+
 /// A connection that goes back to its pool only if it is given back. Dropped, as when a call fails or its caller stops waiting, it is closed,
 /// and with it whatever transaction it was in.
 pub struct Loan {
     pool: Arc<Pool>,
     client: Client,
     deadline: Instant,
+    /// No answer is waited for longer, so that there is time for another attempt if a server hangs.
+    half: Duration,
     turn: OwnedSemaphorePermit,
 }
 
@@ -115,7 +155,7 @@ impl Loan {
 
     /// Ends a transaction well.
     pub async fn commit(self) -> Result<(), Fault> {
-        match timeout_at(self.deadline, self.client.batch_execute("COMMIT")).await {
+        match timeout_at(self.patience(), self.client.batch_execute("COMMIT")).await {
             Ok(Ok(())) => self.give_back(),
             Ok(Err(error)) => return Err(of_commit(&self.pool.name, &error)),
             Err(_) => return Err(Fault::Doubtful(format!("PostgreSQL {} did not confirm a commit in time", self.pool.name))),
@@ -140,8 +180,12 @@ impl Loan {
         &self.pool.name
     }
 
+    fn patience(&self) -> Instant {
+        self.deadline.min(Instant::now() + self.half)
+    }
+
     async fn in_time<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Fault> {
-        match timeout_at(self.deadline, asked).await {
+        match timeout_at(self.patience(), asked).await {
             Ok(answer) => answer.map_err(|error| of_statement(&self.pool.name, &error)),
             Err(_) => Err(Fault::Passing(format!("PostgreSQL {} did not answer in time", self.pool.name))),
         }

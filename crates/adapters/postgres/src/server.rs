@@ -13,6 +13,9 @@ use crate::{
 /// Whatever it is that does not come to an end, a start does.
 pub const START_MAX: Duration = Duration::from_secs(300);
 
+const CONTACTS_MAX: usize = 5;
+const CONTACT_PAUSE: Duration = Duration::from_millis(300);
+
 /// The oldest that still gets fixes, and the tests' needs.
 const MAJOR_MIN: u32 = 14;
 
@@ -28,7 +31,7 @@ pub fn pools(options: &Options) -> Result<(Vec<Arc<Pool>>, Arc<Pool>), StartErro
 
 /// That it answers, is new enough, keeps every text, and loses nothing with one machine.
 pub async fn check(pool: &Arc<Pool>, require_synchronous: bool) -> Result<(), StartError> {
-    let loan = told(pool, pool.get(far_off()).await)?;
+    let loan = told(pool, first_contact(pool).await)?;
     let found = told(pool, Found::ask(&loan).await)?;
     loan.give_back();
     let database = pool.name.clone();
@@ -42,6 +45,17 @@ pub async fn check(pool: &Arc<Pool>, require_synchronous: bool) -> Result<(), St
         return Err(StartError::NotSynchronous { database, why });
     }
     Ok(())
+}
+
+/// A start has more patience than a call: a database may be starting too. What comes later finds this connection.
+async fn first_contact(pool: &Arc<Pool>) -> Result<Loan, Fault> {
+    for _ in 1..CONTACTS_MAX {
+        if let Ok(loan) = pool.get(far_off()).await {
+            return Ok(loan);
+        }
+        tokio::time::sleep(CONTACT_PAUSE).await;
+    }
+    pool.get(far_off()).await
 }
 
 pub async fn within_start_max<T>(start: impl Future<Output = Result<T, StartError>>) -> Result<T, StartError> {

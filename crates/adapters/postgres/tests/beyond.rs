@@ -174,6 +174,26 @@ async fn a_database_that_is_away_is_unavailable_within_the_calls_time_and_comes_
 }
 
 #[tokio::test]
+async fn a_host_that_hangs_is_left_for_the_next_within_one_call() {
+    let (proxy, mut options, direct) = behind_a_proxy().await;
+    // The same server again, without the proxy.
+    let server = support::server();
+    let (_, place) = server.rsplit_once('@').unwrap();
+    let through = format!("127.0.0.1:{}", proxy.port);
+    let both = format!("{through},{}", place.split_once('/').unwrap().0);
+    options.databases[0].url = options.databases[0].url.replace(&through, &both);
+    let options = Options { wait_max: Duration::from_secs(1), call_timeout: Duration::from_secs(10), ..options };
+    let directory = open(&options).await;
+    let id = ids::user();
+    directory.upsert_user(&id, UserChange::default(), Millis(5)).await.unwrap();
+    proxy.cut(Cut::Hang, u32::MAX);
+    let began = Instant::now();
+    let user = directory.upsert_user(&id, UserChange::default(), Millis(6)).await.unwrap();
+    assert!(began.elapsed() < options.call_timeout, "{:?}", began.elapsed());
+    assert_eq!(direct.user(&id).await.unwrap(), Some(user));
+}
+
+#[tokio::test]
 async fn connections_that_are_killed_under_load_lose_nothing() {
     let options = applied().await;
     let directory = Arc::new(open(&options).await);

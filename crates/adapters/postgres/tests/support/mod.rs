@@ -2,12 +2,15 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dunlin_postgres::{Database, Directory, Options, ShardSet, schema};
 use tokio_postgres::{Client, NoTls};
 
 pub mod proxy;
+
+/// Longer than in production: tests share the machine with compilers.
+const WAIT_MAX: Duration = Duration::from_secs(4);
 
 pub fn server() -> String {
     std::env::var("DUNLIN_TEST_POSTGRES").expect(
@@ -32,7 +35,7 @@ pub async fn options(databases: &[(&str, &str)]) -> Options {
         let shards = ShardSet::parse(shards).expect("a set of shards");
         made.push(Database { name: (*name).to_owned(), url: database().await, shards });
     }
-    Options { require_synchronous: false, ..Options::new(made, database().await) }
+    Options { require_synchronous: false, wait_max: WAIT_MAX, ..Options::new(made, database().await) }
 }
 
 /// All shards in one database, with tables.

@@ -21,6 +21,8 @@ pub enum Cut {
     AfterCommit,
     /// At once.
     Always,
+    /// Connections stay, and nothing more is passed on.
+    Hang,
 }
 
 #[derive(Clone)]
@@ -70,6 +72,9 @@ async fn pass(proxy: Proxy, mut client: TcpStream, server: String) {
             read = client.read(&mut up) => {
                 let Ok(1..) = read else { return };
                 let bytes = &up[..read.unwrap_or(0)];
+                if proxy.cuts(Cut::Hang) {
+                    return std::future::pending().await;
+                }
                 let is_commit = bytes.windows(7).any(|word| word == b"COMMIT\0");
                 if proxy.cuts(Cut::Always) || is_commit && proxy.cuts(Cut::BeforeCommit) {
                     return;
