@@ -69,6 +69,7 @@ impl App {
         }
         match self.store.head(conversation).await? {
             Some(head) if caller.is_some_and(|caller| head.is_member(caller)) => Ok(outcome_of(&*self.store, conversation, seq).await?),
+            Some(head) if head.applied >= seq => Err(AppError::NoConversation),
             _ if projected => Err(AppError::NoConversation),
             // As yet there may be no conversation to be a member of.
             _ => Ok(None),

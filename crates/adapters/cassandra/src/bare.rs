@@ -24,9 +24,13 @@ impl Messages {
         let (blob, client_id) = ([7_u8; 80], format!("bare-{number}"));
         let (session, statements) = (self.session(), &self.statements);
         let unset = MaybeUnset::<i64>::Unset;
+        let mut inbox = Batch::new(BatchType::Unlogged);
+        [&statements.write_inbox, &statements.write_inbox_moves]
+            .into_iter()
+            .for_each(|statement| inbox.append_statement(statement.clone()));
         let tips = users.each_ref().map(|user| {
-            let values = (seq, &blob[..], at, MaybeUnset::<Vec<u8>>::Unset, seq, unset, unset, unset, user, "", &conversation);
-            session.execute_unpaged(&statements.write_inbox, values)
+            let tip = (seq, &blob[..], MaybeUnset::<Vec<u8>>::Unset, seq, unset, unset, unset, user, "", &conversation);
+            session.batch(&inbox, (tip, (seq, at, user, "", &conversation)))
         });
         let feeds = users.each_ref().map(|user| {
             let values = (seq, TTL_S, "message", unset, user, MONTH, at, &conversation, seq);

@@ -55,7 +55,12 @@ const V1: &[&str] = &[
     // One row a conversation, updated in place. A slice holds the conversations of one ad, or the large groups; the others are in ''.
     "CREATE TABLE IF NOT EXISTS inbox (
         user text, slice text, conversation text,
-        tip blob, moved_at timestamp, deleted blob, seen_n bigint, hidden_n bigint, archived bigint, veiled bigint,
+        tip blob, deleted blob, seen_n bigint, hidden_n bigint, archived bigint, veiled bigint,
+        PRIMARY KEY (user, slice, conversation)
+    ) WITH compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = 259200",
+    // When each of them last moved, to find the page of a large inbox: rows cost by their cells. Written with the inbox as one mutation.
+    "CREATE TABLE IF NOT EXISTS inbox_moves (
+        user text, slice text, conversation text, moved_at timestamp,
         PRIMARY KEY (user, slice, conversation)
     ) WITH compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = 259200",
     "CREATE TABLE IF NOT EXISTS blocks (

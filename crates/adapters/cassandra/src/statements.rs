@@ -51,8 +51,9 @@ statements! {
     write_hidden: "UPDATE hidden USING TIMESTAMP ? SET at = ? WHERE user = ? AND conversation = ? AND target = ?";
     write_reaction: "UPDATE reactions USING TIMESTAMP ? SET is_on = ? \
         WHERE conversation = ? AND bucket = ? AND target = ? AND user = ? AND emoji = ?";
-    write_inbox: "UPDATE inbox USING TIMESTAMP ? SET tip = ?, moved_at = ?, deleted = ?, seen_n = ?, hidden_n = ?, archived = ?, veiled = ? \
+    write_inbox: "UPDATE inbox USING TIMESTAMP ? SET tip = ?, deleted = ?, seen_n = ?, hidden_n = ?, archived = ?, veiled = ? \
         WHERE user = ? AND slice = ? AND conversation = ?";
+    write_inbox_moves: "UPDATE inbox_moves USING TIMESTAMP ? SET moved_at = ? WHERE user = ? AND slice = ? AND conversation = ?";
     write_member: "UPDATE members USING TIMESTAMP ? SET read_n = ?, delivered_n = ? WHERE conversation = ? AND user = ?";
     write_block: "UPDATE blocks USING TIMESTAMP ? SET blocked = ?, since = ?, is_on = ? WHERE pair = ? AND at = ? AND blocker = ?";
     write_standing: "UPDATE standings USING TIMESTAMP ? SET blocked_by_me = ?, blocked_me = ? WHERE user = ? AND other = ?";
@@ -87,8 +88,8 @@ statements! {
     edits: "SELECT at, edited_at, body_text, body_type, body_opaque FROM edits WHERE conversation = ? AND target = ? LIMIT ?";
     inbox: concat!("SELECT ", inbox_columns!(), " FROM inbox WHERE user = ? LIMIT ?");
     inbox_after: concat!("SELECT ", inbox_columns!(), " FROM inbox WHERE user = ? AND (slice, conversation) > (?, ?) LIMIT ?");
-    inbox_moves: "SELECT conversation, moved_at FROM inbox WHERE user = ? LIMIT ?";
-    inbox_moves_after: "SELECT conversation, moved_at FROM inbox WHERE user = ? AND (slice, conversation) > (?, ?) LIMIT ?";
+    inbox_moves: "SELECT conversation, moved_at FROM inbox_moves WHERE user = ? LIMIT ?";
+    inbox_moves_after: "SELECT conversation, moved_at FROM inbox_moves WHERE user = ? AND (slice, conversation) > (?, ?) LIMIT ?";
     inbox_row: concat!("SELECT ", inbox_columns!(), " FROM inbox WHERE user = ? AND slice = ? AND conversation = ?");
     members: "SELECT user, read_n, writetime(read_n), delivered_n, writetime(delivered_n) FROM members \
         WHERE conversation = ? AND user > ? LIMIT ?";

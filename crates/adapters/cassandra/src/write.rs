@@ -184,20 +184,14 @@ impl Messages {
 
     async fn write_inbox(&self, row: &InboxKey<'_>, cells: &InboxCells) -> Result<(), StoreError> {
         let InboxCells { tip, moved_at, deleted, seen, hidden, archived, veiled } = cells;
-        let values = (
-            of_seq(row.at),
-            tip,
-            moved_at,
-            deleted,
-            seen,
-            hidden,
-            archived,
-            veiled,
-            row.user.as_str(),
-            slice_of(row.conversation),
-            row.conversation.to_string(),
-        );
-        self.write(&self.statements.write_inbox, values).await
+        let (at, user, slice, conversation) = (of_seq(row.at), row.user.as_str(), slice_of(row.conversation), row.conversation.to_string());
+        let values = (at, tip, deleted, seen, hidden, archived, veiled, user, slice, conversation.clone());
+        let mut lines = vec![Line { statement: &self.statements.write_inbox, values: Box::new(values) }];
+        if let Some(moved_at) = moved_at {
+            let values = (at, of_millis(*moved_at), user, slice, conversation);
+            lines.push(Line { statement: &self.statements.write_inbox_moves, values: Box::new(values) });
+        }
+        self.write_together(lines).await
     }
 
     async fn write_member(&self, row: &MemberKey<'_>, marks: &Marks) -> Result<(), StoreError> {
@@ -277,7 +271,7 @@ struct MemberKey<'a> {
 
 struct InboxCells {
     tip: MaybeUnset<Vec<u8>>,
-    moved_at: MaybeUnset<CqlTimestamp>,
+    moved_at: Option<Millis>,
     deleted: MaybeUnset<Vec<u8>>,
     seen: MaybeUnset<i64>,
     hidden: MaybeUnset<i64>,
@@ -288,7 +282,7 @@ struct InboxCells {
 impl Default for InboxCells {
     fn default() -> InboxCells {
         use MaybeUnset::Unset;
-        InboxCells { tip: Unset, moved_at: Unset, deleted: Unset, seen: Unset, hidden: Unset, archived: Unset, veiled: Unset }
+        InboxCells { tip: Unset, moved_at: None, deleted: Unset, seen: Unset, hidden: Unset, archived: Unset, veiled: Unset }
     }
 }
 
@@ -310,7 +304,7 @@ impl<'a> Rows<'a> {
             Write::InboxTip { user, conversation, tip } => {
                 let cells = self.inbox(user, *conversation, tip.at);
                 cells.tip = MaybeUnset::Set(encode(&tip.value));
-                cells.moved_at = MaybeUnset::Set(of_millis(tip.value.moved_at()));
+                cells.moved_at = Some(tip.value.moved_at());
             }
             Write::InboxDeleted { user, conversation, deleted } => {
                 self.inbox(user, *conversation, deleted.at).deleted = MaybeUnset::Set(encode(&deleted.value));
