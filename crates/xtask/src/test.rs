@@ -137,6 +137,8 @@ fn cluster(root: &Path) -> Result<()> {
             "misconfigured",
             "--test",
             "reopened",
+            "--test",
+            "unparked",
         ],
     ]
     .concat());
