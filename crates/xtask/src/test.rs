@@ -139,6 +139,8 @@ fn cluster(root: &Path) -> Result<()> {
             "misconfigured",
             "--test",
             "reopened",
+            "--test",
+            "unparked",
         ],
     ]
     .concat());
