@@ -71,7 +71,12 @@ fn an_engine_that_is_away_or_made_otherwise_is_refused() {
 async fn a_schema_of_another_version_is_refused() {
     let place = place();
     let session = scylla::client::session_builder::SessionBuilder::new().known_nodes(place.cassandra.split(',')).build().await.unwrap();
-    for (version, told) in [(99, "has version 99, this program knows up to"), (0, "has version 0, this program needs")] {
+    let versions = [
+        (99, "has version 99, this program knows up to"),
+        (1, "has version 1, from before the first release"),
+        (0, "has version 0, this program needs"),
+    ];
+    for (version, told) in versions {
         let statement =
             format!("UPDATE {}.schema_versions USING TIMESTAMP {} SET version = {version} WHERE id = 0", place.keyspace, 200 - version);
         session.query_unpaged(statement, ()).await.unwrap();

@@ -14,9 +14,9 @@ use crate::{
 };
 
 /// What one version adds to the one before.
-const MIGRATIONS: &[&[&str]] = &[V1, V2];
+const MIGRATIONS: &[&[&str]] = &[V3, V4];
 
-const V1: &[&str] = &[
+const V3: &[&str] = &[
     // Messages. A thread is a conversation's id, and from its second bucket on also the bucket's number: a bucket is cut at 10,000 messages or
     // 32 MiB, so a partition stays small however long a conversation gets. The first one tells whether there are more.
     "CREATE TABLE IF NOT EXISTS messages (
@@ -98,7 +98,7 @@ const V1: &[&str] = &[
     ) WITH compaction = {'class': 'UnifiedCompactionStrategy'} AND gc_grace_seconds = 259200",
 ];
 
-const V2: &[&str] = &[
+const V4: &[&str] = &[
     // Which log the state is made from; the highest epoch counts, the others tell what was.
     "CREATE TABLE IF NOT EXISTS log_lives (
         id int, epoch int, log text, begins frozen<list<bigint>>, not_before timestamp, PRIMARY KEY (id, epoch)
@@ -114,7 +114,10 @@ const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_versions (id int PRIMA
 
 const STATEMENT_MAX: Duration = Duration::from_secs(60);
 
-pub const VERSION: usize = MIGRATIONS.len();
+/// Versions from before the first release, whose tables had other keys.
+const NOT_KNOWN_ANY_MORE: usize = 2;
+
+pub const VERSION: usize = NOT_KNOWN_ANY_MORE + MIGRATIONS.len();
 
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
@@ -126,6 +129,8 @@ pub enum SchemaError {
     Newer { keyspace: String, found: usize },
     #[error("the schema of {keyspace} has version {found}, this program needs {VERSION}: run `dunlin schema apply`")]
     Older { keyspace: String, found: usize },
+    #[error("the schema of {keyspace} has version {found}, from before the first release: make another keyspace")]
+    TooOld { keyspace: String, found: usize },
     #[error(
         "{keyspace} is replicated as {found}, the configuration says {wanted}: alter the keyspace and repair it, or mend the configuration"
     )]
@@ -153,7 +158,10 @@ async fn bring_forward(options: &Options) -> Result<(), ConnectError> {
     if found > VERSION {
         return Err(SchemaError::Newer { keyspace: options.keyspace.clone(), found }.into());
     }
-    for (number, migration) in (1..).zip(MIGRATIONS).skip(found) {
+    if (1..=NOT_KNOWN_ANY_MORE).contains(&found) {
+        return Err(SchemaError::TooOld { keyspace: options.keyspace.clone(), found }.into());
+    }
+    for (number, migration) in (NOT_KNOWN_ANY_MORE + 1..).zip(MIGRATIONS).filter(|(number, _)| *number > found) {
         for statement in *migration {
             run(&session, statement).await?;
         }
@@ -179,6 +187,7 @@ pub(crate) async fn check(session: &Session, options: &Options) -> Result<(), Co
     }
     match version(session, &keyspace).await? {
         None => Err(SchemaError::Missing(keyspace).into()),
+        Some(found @ 1..=NOT_KNOWN_ANY_MORE) => Err(SchemaError::TooOld { keyspace, found }.into()),
         Some(found) if found > VERSION => Err(SchemaError::Newer { keyspace, found }.into()),
         Some(found) if found < VERSION => Err(SchemaError::Older { keyspace, found }.into()),
         Some(_) => Ok(()),
