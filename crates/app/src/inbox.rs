@@ -8,6 +8,8 @@ use crate::{App, AppError, ConversationView, PAGE_MAX, cursor};
 
 /// How many rows are read at a time.
 const STRETCH: usize = 1_000;
+/// And at first: most inboxes have no more.
+const FIRST_STRETCH: usize = 250;
 
 #[derive(Clone, Debug, Default)]
 pub struct InboxQuery {
@@ -51,13 +53,13 @@ impl App {
             let shown = row.shown(tip);
             shown != Shown::Deleted && query.shown.is_none_or(|wanted| wanted == shown) && after.is_none_or(|after| *place > after)
         };
-        let first = self.store.inbox(caller, None, STRETCH).await?;
+        let first = self.store.inbox(caller, None, FIRST_STRETCH).await?;
         let mut rows = match first.last() {
-            Some(last) if first.len() == STRETCH && query.shown != Some(Shown::Archived) => {
+            Some(last) if first.len() == FIRST_STRETCH && query.shown != Some(Shown::Archived) => {
                 let last = last.conversation;
                 self.newest_rows(caller, placed(first), last, after, limit + 1, is_wanted).await?
             }
-            _ => self.rows_after(caller, first).await?,
+            _ => self.with_others(caller, first, FIRST_STRETCH).await?,
         };
         rows.retain(is_wanted);
         let more = rows.len() > limit;
@@ -77,24 +79,23 @@ impl App {
     /// All of a user's rows that stand for a conversation.
     pub(crate) async fn inbox_rows(&self, caller: &UserId) -> Result<Vec<Placed>, AppError> {
         let first = self.store.inbox(caller, None, STRETCH).await?;
-        self.rows_after(caller, first).await
+        self.with_others(caller, first, STRETCH).await
     }
 
-    /// The first stretch and all others.
-    async fn rows_after(&self, caller: &UserId, first: Vec<InboxRow>) -> Result<Vec<Placed>, AppError> {
-        let mut rows = first;
-        let mut all = Vec::new();
+    /// The first rows, of which so many were asked for, and all others.
+    async fn with_others(&self, caller: &UserId, first: Vec<InboxRow>, limit: usize) -> Result<Vec<Placed>, AppError> {
+        let (mut rows, mut limit, mut all) = (first, limit, Vec::new());
         loop {
-            let last = rows.last().filter(|_| rows.len() == STRETCH).map(|row| row.conversation);
+            let last = rows.last().filter(|_| rows.len() == limit).map(|row| row.conversation);
             all.extend(placed(rows));
             if last.is_none() {
                 return Ok(all);
             }
-            rows = self.store.inbox(caller, last, STRETCH).await?;
+            (rows, limit) = (self.store.inbox(caller, last, STRETCH).await?, STRETCH);
         }
     }
 
-    /// Of an inbox of more than a stretch, at least so many rows that are wanted, the newest, if there are so many. Of most rows it takes only
+    /// Of an inbox of more than the first rows, at least so many rows that are wanted, the newest, if there are so many. Of most rows it takes only
     /// when they moved to know that they are not among them.
     async fn newest_rows(
         &self,
