@@ -48,8 +48,11 @@ impl ClusterNode {
         let store: Arc<dyn MessageStore> = messages.clone();
         let redis = redis(config, &*clock).await?;
         let (ephemeral, bus) = ephemeral_and_bus(config, redis.as_ref(), node, &clock)?;
-        make_folder(&config.server.data)?;
+        if config.engines.directory == DirectoryEngine::Sqlite {
+            make_folder(&config.server.data)?;
+        }
         let directory = directory(config).await.context("the directory")?;
+        make_folder(&config.server.data)?;
         if config.engines.several_nodes && config.engines.directory == DirectoryEngine::Sqlite {
             warn!(folder = %config.server.data.display(), "users and server keys are in SQLite: all nodes must be on this machine and share the folder");
         }
@@ -183,6 +186,8 @@ pub fn kafka(config: &Config) -> Result<dunlin_kafka::Options> {
         replicas: kafka.replicas,
         retention: DAY * u32::try_from(kafka.retention_days).unwrap_or(u32::MAX),
         properties: way_in(kafka)?,
+        // Nodes with another keyspace make another state of the same log; they take nothing from these.
+        group: format!("{}-{}-projectors", kafka.topic, config.cassandra.keyspace),
         ..dunlin_kafka::Options::new(kafka.brokers.join(","), &kafka.topic)
     })
 }

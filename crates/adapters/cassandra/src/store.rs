@@ -188,7 +188,14 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, ConnectError> 
     if let Some(trusted) = &options.tls {
         builder = builder.tls_context(Some(tls::context(trusted)?));
     }
-    let session = builder.build().await.map_err(|error| ConnectError::of_session(&options.nodes, error))?;
+    /// Something may listen and never answer.
+    const CONNECT_MAX: Duration = Duration::from_secs(30);
+    let connected = tokio::time::timeout(CONNECT_MAX, builder.build()).await;
+    let session = connected.map_err(|_| ConnectError::Unreachable {
+        nodes: options.nodes.join(", "),
+        why: format!("what listens there did not speak CQL within {} s", CONNECT_MAX.as_secs()),
+    })?;
+    let session = session.map_err(|error| ConnectError::of_session(&options.nodes, error))?;
     server::check(&session).await?;
     Ok(session)
 }

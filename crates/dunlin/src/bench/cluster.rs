@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     cluster::{ClusterNode, cassandra, kafka},
-    config::Config,
+    config::{Config, DirectoryEngine},
     life,
 };
 
@@ -103,7 +103,8 @@ async fn measure(args: &ClusterBench) -> Result<ClusterReport> {
     let name = format!("dunlin_bench_{:x}", unix_s());
     let scratch = dunlin_bench::scratch(&args.dir).with_context(|| format!("failed to make a folder in {}", args.dir.display()))?;
     (config.kafka.topic, config.cassandra.keyspace, config.redis.prefix) = (name.clone(), name.clone(), name);
-    config.server.data = scratch.path().join("data");
+    // Users of its own, too.
+    (config.server.data, config.engines.directory) = (scratch.path().join("data"), DirectoryEngine::Sqlite);
     life::make(&config).await?;
     let phase_s = if args.quick { 0.5 } else { args.seconds };
     let bench = Bench { args, config: &config, lasting: Duration::from_secs_f64(phase_s), progress: Progress::new(20) };
@@ -149,6 +150,7 @@ impl Bench<'_> {
         let variables = [
             ("DUNLIN_KAFKA_TOPIC", self.config.kafka.topic.clone()),
             ("DUNLIN_CASSANDRA_KEYSPACE", self.config.cassandra.keyspace.clone()),
+            ("DUNLIN_ENGINES_DIRECTORY", "sqlite".to_owned()),
             ("DUNLIN_REDIS_PREFIX", self.config.redis.prefix.clone()),
         ];
         let mut served = Served::start(data, &[OsStr::new("--config"), self.args.config.as_os_str()], &variables)?;
