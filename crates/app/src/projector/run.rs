@@ -200,11 +200,12 @@ impl Projector {
                 return Ok(false);
             }
         }
-        if let Some((_, checkpoint)) = projected.batch.checkpoint {
-            progress.send_modify(|progress| *progress = Progress::up_to(&checkpoint));
-        }
+        // First: who waits for the progress may send to what was parked.
         if !projected.unparked.is_empty() {
             self.outcomes.unpark(&projected.unparked);
+        }
+        if let Some((_, checkpoint)) = projected.batch.checkpoint {
+            progress.send_modify(|progress| *progress = Progress::up_to(&checkpoint));
         }
         self.tell(projected.outcomes).await;
         Ok(true)
