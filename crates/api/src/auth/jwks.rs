@@ -2,7 +2,10 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -47,6 +50,8 @@ pub struct Jwks {
 struct Shared {
     source: JwksSource,
     keys: RwLock<Arc<Vec<Key>>>,
+    /// Rises after the keys were read again.
+    version: AtomicU64,
     looked_at: Mutex<Instant>,
     trouble: Mutex<Option<String>>,
     /// One at a time.
@@ -74,6 +79,7 @@ impl Jwks {
         let shared = Arc::new(Shared {
             source,
             keys: RwLock::new(Arc::new(keys.0)),
+            version: AtomicU64::new(0),
             looked_at: Mutex::new(Instant::now()),
             trouble: Mutex::new(keys.1),
             looking: tokio::sync::Mutex::default(),
@@ -98,6 +104,11 @@ impl Jwks {
             self.shared.look().await;
         }
         self.shared.find(kid)
+    }
+
+    /// Keys that are found after this are as new as it says, or newer.
+    pub(super) fn version(&self) -> u64 {
+        self.shared.version.load(Ordering::Acquire)
     }
 
     pub(super) fn trouble(&self) -> Option<String> {
@@ -129,6 +140,7 @@ impl Shared {
         let trouble = match loaded {
             Ok(keys) => {
                 *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+                self.version.fetch_add(1, Ordering::Release);
                 None
             }
             Err(error) => Some(error.to_string()),

@@ -19,7 +19,7 @@ use crate::refusal::{Refusal, Result, refuse};
 /// Clocks of other machines may differ by this.
 const LEEWAY_S: u64 = 10;
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
-/// For so long a token is not verified again: so long may a key live on that was taken out of the JWKS.
+/// For so long a token is not verified again while the keys stay what they are.
 const VERIFIED_FOR: Duration = Duration::from_secs(5);
 const VERIFIED_MAX: usize = 20_000;
 /// Longer ones are verified every time: they would take too much memory.
@@ -36,21 +36,28 @@ pub struct Verifier {
 /// Tokens that were found genuine a moment ago. Half of them at least are the latest.
 #[derive(Default)]
 struct Verified {
-    young: HashMap<Box<str>, (Claims, Instant)>,
-    old: HashMap<Box<str>, (Claims, Instant)>,
+    young: HashMap<Box<str>, Remembered>,
+    old: HashMap<Box<str>, Remembered>,
+}
+
+struct Remembered {
+    claims: Claims,
+    until: Instant,
+    /// Which keys it was verified with: a key that was taken out is good for nothing any more.
+    keys: u64,
 }
 
 impl Verified {
-    fn get(&self, token: &str, now: Instant) -> Option<Claims> {
-        let (claims, until) = self.young.get(token).or_else(|| self.old.get(token))?;
-        (now < *until).then(|| claims.clone())
+    fn get(&self, token: &str, now: Instant, keys: u64) -> Option<Claims> {
+        let remembered = self.young.get(token).or_else(|| self.old.get(token))?;
+        (now < remembered.until && remembered.keys == keys).then(|| remembered.claims.clone())
     }
 
-    fn insert(&mut self, token: &str, claims: Claims, until: Instant) {
+    fn insert(&mut self, token: &str, remembered: Remembered) {
         if self.young.len() >= VERIFIED_MAX / 2 {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(token.into(), (claims, until));
+        self.young.insert(token.into(), remembered);
     }
 }
 
@@ -103,7 +110,9 @@ impl Verifier {
             return Err(invalid());
         }
         let now = Instant::now();
-        if let Some(claims) = self.verified().get(token, now) {
+        // Before any key is looked for: a token is remembered with keys that are too old rather than too new.
+        let keys = self.jwks.as_ref().map_or(0, Jwks::version);
+        if let Some(claims) = self.verified().get(token, now, keys) {
             return Ok(claims);
         }
         let header = decode_header(token).map_err(|_| invalid())?;
@@ -121,7 +130,7 @@ impl Verifier {
         let good_for = Duration::from_secs_f64((payload.exp - now_s()).clamp(0.0, VERIFIED_FOR.as_secs_f64()));
         let claims = self.claims(payload)?;
         if token.len() <= REMEMBERED_BYTES_MAX {
-            self.verified().insert(token, claims.clone(), now + good_for);
+            self.verified().insert(token, Remembered { claims: claims.clone(), until: now + good_for, keys });
         }
         Ok(claims)
     }
