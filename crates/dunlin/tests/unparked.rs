@@ -170,11 +170,22 @@ mod on_a_cluster {
             assert!(tries < 150, "it is still parked");
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
+        // Somebody else writes into the topic, where this conversation is. Nobody but the operator hears of it.
+        let options = dunlin::cluster::kafka(&config).unwrap();
+        let partition = key.partition(options.partitions);
+        assert!(dunlin_kafka::BareProducer::open(&options).unwrap().send(partition.0, b"hello").await);
+        let sent = clients[0].send("bea", "four", "four").await.unwrap();
+        assert_eq!(sent.outcome, Outcome::Accepted);
+        let strangers = dunlin_model::LogKey::of_strangers(partition).to_string();
+        let listed = said(&run(&["unpark"]));
+        assert!(listed.contains(&strangers) && listed.contains("nobody of ours") && listed.contains("1 log keys are parked"), "{listed}");
+        let unparked = run(&["unpark", &strangers]);
+        assert!(unparked.status.success() && said(&unparked).contains("unparked 1 of 1"), "{}", said(&unparked));
         let conversation = clients[1].inbox().get().await.unwrap().data.remove(0);
-        assert!(!conversation.degraded && conversation.unread == 3, "{conversation:?}");
+        assert!(!conversation.degraded && conversation.unread == 4, "{conversation:?}");
         let history = clients[1].history(&conversation.id).limit(10).get().await.unwrap().data;
         let texts: Vec<_> = history.iter().map(|message| message.text.clone().unwrap()).collect();
-        assert_eq!(texts, ["three", "two", "one"]);
+        assert_eq!(texts, ["four", "three", "two", "one"]);
         drop(nodes);
         let checked = run(&["check"]);
         assert!(checked.status.success(), "{}", said(&checked));

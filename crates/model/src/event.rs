@@ -6,6 +6,7 @@
 use std::fmt;
 
 use minicbor::{Decode, Encode};
+use sha2::{Digest, Sha256};
 
 use crate::{
     ClientId, Content, ContentHash, ConversationId, DecodeError, Emoji, LogKey, Mark, MessageType, Metadata, Pair, Partition, Seq, UserId,
@@ -240,6 +241,13 @@ impl Body {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 #[cbor(transparent)]
 pub struct EventId(#[cbor(n(0), with = "minicbor::bytes")] pub [u8; 16]);
+
+impl EventId {
+    /// For bytes of a log whose own id can't be read.
+    pub fn of_bytes(bytes: &[u8]) -> EventId {
+        EventId(*Sha256::digest(bytes).first_chunk().expect("32 bytes begin with 16"))
+    }
+}
 
 /// A running server; a new one at each start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Encode, Decode)]

@@ -267,6 +267,8 @@ enum LogKeyKind {
     User,
     #[n(3)]
     Partition,
+    #[n(4)]
+    Stranger,
 }
 
 /// What the log orders by: events of one log key are read in the order in which they were appended.
@@ -279,9 +281,22 @@ pub struct LogKey {
 impl LogKey {
     /// For events about a partition alone; it lies in that one.
     pub fn of_partition(partition: Partition) -> LogKey {
+        LogKey::within(partition, LogKeyKind::Partition)
+    }
+
+    /// For what stands in a partition and is no event of ours; it lies in that one.
+    pub fn of_strangers(partition: Partition) -> LogKey {
+        LogKey::within(partition, LogKeyKind::Stranger)
+    }
+
+    pub fn is_of_strangers(&self) -> bool {
+        self.kind == LogKeyKind::Stranger
+    }
+
+    fn within(partition: Partition, kind: LogKeyKind) -> LogKey {
         let mut hash = [0; 16];
         hash[..8].copy_from_slice(&u64::from(partition.0).to_be_bytes());
-        LogKey { kind: LogKeyKind::Partition, hash }
+        LogKey { kind, hash }
     }
 
     /// The part of the log that holds this key. Fixed for the life of a log: the partition count never changes.
@@ -304,6 +319,7 @@ impl fmt::Display for LogKey {
             LogKeyKind::Group => 'g',
             LogKeyKind::User => 'u',
             LogKeyKind::Partition => 't',
+            LogKeyKind::Stranger => 's',
         };
         write!(f, "{letter}{}", BASE32_NOPAD.encode(&self.hash).to_ascii_lowercase())
     }
@@ -319,6 +335,7 @@ impl FromStr for LogKey {
             "g" => LogKeyKind::Group,
             "u" => LogKeyKind::User,
             "t" => LogKeyKind::Partition,
+            "s" => LogKeyKind::Stranger,
             _ => return Err(InvalidId::LogKey),
         };
         let hash = BASE32_NOPAD.decode(rest.to_ascii_uppercase().as_bytes()).map_err(|_| InvalidId::LogKey)?;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use dunlin_model::{Epoch, Event, LogKey, Millis, Offset, Partition, Position, Seq};
+use dunlin_model::{Epoch, Event, EventId, LogKey, Millis, Offset, Partition, Position, Seq};
 
 use crate::StoreError;
 
@@ -69,9 +69,21 @@ pub struct Appended {
     pub seq: Seq,
 }
 
-/// An event as the log holds it; `Event::decode` reads the bytes.
+/// What the log holds at a position: an event, nearly always. `Event::decode` reads the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     pub position: Position,
+    pub key: LogKey,
+    pub event_id: EventId,
     pub bytes: Bytes,
+}
+
+impl Record {
+    /// `key_beside` is the log key that the log itself keeps with an event, if it does: bytes that tell none may be of a version to come. What
+    /// has no key at all is of strangers.
+    pub fn new(position: Position, bytes: Bytes, key_beside: impl FnOnce() -> Option<LogKey>) -> Record {
+        let (key, event_id) = Event::decode_key(&bytes)
+            .unwrap_or_else(|_| (key_beside().unwrap_or_else(|| LogKey::of_strangers(position.partition)), EventId::of_bytes(&bytes)));
+        Record { position, key, event_id, bytes }
+    }
 }

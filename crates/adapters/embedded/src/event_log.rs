@@ -79,7 +79,7 @@ impl Tail for LogTail {
         let record = |record: log::Record| {
             let offset = Offset(record.position);
             let position = Position { partition: Partition(0), seq: Seq::new(self.epoch, offset), offset, time: Millis(record.time_ms) };
-            Record { position, bytes: record.payload }
+            Record::new(position, record.payload, || None)
         };
         Ok(records.into_iter().map(record).collect())
     }

@@ -3,7 +3,7 @@
 //! Storage engines have lost writes before. The log is the truth until its messages are found in the state, after that was flushed; only
 //! then may it forget them. Other events (marks, edits, reactions) are not looked up: `dunlin rebuild` and `dunlin check` compare them.
 
-use dunlin_model::{Body, Epoch, Event, Offset, Seq};
+use dunlin_model::{Body, Epoch, Event, LogKey, Offset, Partition, Seq};
 use dunlin_ports::StoreError;
 
 use crate::{Folder, OpenError, log::ReadLimit, tree::Snapshot};
@@ -69,7 +69,7 @@ impl Folder {
 
     /// Whether the state has what an event says it must: a message or the reason why there is none, or the event itself, set aside.
     fn is_kept(&self, snapshot: &Snapshot, bytes: &[u8], seq: Seq) -> Result<bool, StoreError> {
-        let (key, _) = Event::decode_key(bytes).map_err(|error| StoreError::Corrupt(format!("event {seq}: {error}")))?;
+        let key = Event::decode_key(bytes).map_or_else(|_| LogKey::of_strangers(Partition(0)), |(key, _)| key);
         let event = match Event::decode(bytes) {
             Ok(event) => event,
             Err(_) => return self.store.has_parked(snapshot, &key, seq),
@@ -82,7 +82,7 @@ impl Folder {
 #[cfg(test)]
 mod tests {
     use dunlin_contract::ids;
-    use dunlin_model::{ClientId, Content, ConversationId, Message, MessageRow, MessageType, Millis, N, Opening, Pair, Partition, RULES};
+    use dunlin_model::{ClientId, Content, ConversationId, Message, MessageRow, MessageType, Millis, N, Opening, Pair, RULES};
     use dunlin_ports::{Batch, Checkpoint, EventLog as _, MessageStore as _, Write};
 
     use super::*;

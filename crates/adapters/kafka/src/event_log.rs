@@ -75,7 +75,7 @@ impl EventLog {
             return Ok(None);
         }
         let records = Tail::open(&self.readers, partition, offset).await?.next(1).await?;
-        Ok(records.first().and_then(|record| Event::decode_key(&record.bytes).ok()).map(|(_, id)| id))
+        Ok(records.first().map(|record| record.event_id))
     }
 
     /// librdkafka's questions block.

@@ -59,6 +59,10 @@ impl Readers {
         Readers { options, readers: Mutex::default() }
     }
 
+    pub fn partitions(&self) -> u32 {
+        self.options.partitions
+    }
+
     pub fn life(&self) -> (Epoch, Millis) {
         (self.options.epoch, self.options.not_before)
     }

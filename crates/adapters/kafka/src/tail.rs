@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use dunlin_model::{Epoch, Millis, Offset, Partition, Position, Seq};
+use dunlin_model::{Epoch, LogKey, Millis, Offset, Partition, Position, Seq};
 use dunlin_ports::{Record, StoreError};
 use rdkafka::{
     Message as _,
@@ -33,6 +33,8 @@ pub struct Tail {
     queue: PartitionQueue<Context>,
     arrived: Arc<Notify>,
     partition: Partition,
+    /// How many there are.
+    partitions: u32,
     epoch: Epoch,
     /// The next offset to be returned.
     next: Offset,
@@ -59,7 +61,8 @@ impl Tail {
         let arrived = Arc::new(Notify::new());
         let wake = Arc::clone(&arrived);
         queue.set_nonempty_callback(move || wake.notify_one());
-        let mut tail = Tail { reader, queue, arrived, partition, epoch, next: from, time, seat: Seat::Vacant };
+        let partitions = readers.partitions();
+        let mut tail = Tail { reader, queue, arrived, partition, partitions, epoch, next: from, time, seat: Seat::Vacant };
         tail.sit_down().await?;
         Ok(tail)
     }
@@ -90,13 +93,25 @@ impl Tail {
         self.seat = seat;
     }
 
+    fn record(&self, message: &BorrowedMessage<'_>) -> Record {
+        let (partition, not_before) = (self.partition, self.time);
+        let offset = Offset(u64::try_from(message.offset()).expect("a record has an offset"));
+        let time = message.timestamp().to_millis().and_then(|time| u64::try_from(time).ok()).map_or(not_before, Millis);
+        let position = Position { partition, seq: Seq::new(self.epoch, offset), offset, time: time.max(not_before) };
+        let key = || {
+            let key: LogKey = str::from_utf8(message.key()?).ok()?.parse().ok()?;
+            (key.partition(self.partitions) == partition).then_some(key)
+        };
+        Record::new(position, Bytes::copy_from_slice(message.payload().unwrap_or_default()), key)
+    }
+
     /// What has arrived. What fails after some records were read fails again, or mends, at the next call.
     fn arrived(&mut self, records_max: usize) -> Result<Vec<Record>, StoreError> {
         let (mut records, mut bytes) = (Vec::new(), 0);
         while records.len() < records_max.max(1) && bytes < READ_BYTES_MAX {
             let record = match self.queue.poll(Duration::ZERO) {
                 None => break,
-                Some(Ok(message)) => record(&message, self.partition, self.epoch, self.time),
+                Some(Ok(message)) => self.record(&message),
                 Some(Err(error)) => {
                     let failed = self.fail(&error);
                     return if records.is_empty() { failed.map_or(Ok(records), Err) } else { Ok(records) };
@@ -159,11 +174,4 @@ impl Drop for Tail {
         self.stand_up(Seat::Vacant);
         self.reader.give_back(self.partition);
     }
-}
-
-fn record(message: &BorrowedMessage<'_>, partition: Partition, epoch: Epoch, not_before: Millis) -> Record {
-    let offset = Offset(u64::try_from(message.offset()).expect("a record has an offset"));
-    let time = message.timestamp().to_millis().and_then(|time| u64::try_from(time).ok()).map_or(not_before, Millis);
-    let position = Position { partition, seq: Seq::new(epoch, offset), offset, time: time.max(not_before) };
-    Record { position, bytes: Bytes::copy_from_slice(message.payload().unwrap_or_default()) }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use dunlin_model::{Event, LogKey, Partition};
+use dunlin_model::{LogKey, Partition};
 use dunlin_ports::{Batch, Checkpoint, Record, StoreError};
 use foldhash::fast::RandomState;
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -55,7 +55,7 @@ impl Projector {
                 records = self.read(&mut reading, queue.room(), progress), if queue.room() > 0 => {
                     let Some(records) = records? else { return Ok(()) };
                     idle_from = Instant::now();
-                    queue.add(records)?;
+                    queue.add(records);
                 }
                 Some(written) = checkpoints.next() => written?,
                 _ = checkpoint_due.tick(), if checkpoints.is_empty() => {
@@ -131,7 +131,7 @@ impl Projector {
 #[derive(Default)]
 struct Queue {
     /// In the order of the log.
-    waiting: VecDeque<(LogKey, Record)>,
+    waiting: VecDeque<Record>,
     /// Log keys with events under way.
     busy: HashSet<LogKey, RandomState>,
     /// All that were read, from the first on that is not finished, each with whether it is.
@@ -151,14 +151,11 @@ impl Queue {
         UNFINISHED_MAX.saturating_sub(self.unfinished.len())
     }
 
-    fn add(&mut self, records: Vec<Record>) -> Result<(), StoreError> {
+    fn add(&mut self, records: Vec<Record>) {
         for record in records {
-            let (seq, log_time) = (record.position.seq, record.position.time);
-            let (key, event_id) = Event::decode_key(&record.bytes).map_err(|error| StoreError::Corrupt(format!("event {seq}: {error}")))?;
-            self.unfinished.push_back((Checkpoint { seq, log_time, event_id }, false));
-            self.waiting.push_back((key, record));
+            self.unfinished.push_back((Checkpoint::at(&record), false));
+            self.waiting.push_back(record);
         }
-        Ok(())
     }
 
     /// The next batch: waiting events whose log keys have none under way.
@@ -166,10 +163,11 @@ impl Queue {
         let mut taken = Taken { records: Vec::new(), keys: Vec::new() };
         let mut own = HashSet::<LogKey, RandomState>::default();
         let mut left = VecDeque::with_capacity(self.waiting.len());
-        for (key, record) in self.waiting.drain(..) {
+        for record in self.waiting.drain(..) {
+            let key = record.key;
             let is_free = own.contains(&key) || !self.busy.contains(&key);
             if taken.records.len() == BATCH_EVENTS_MAX || !is_free {
-                left.push_back((key, record));
+                left.push_back(record);
                 continue;
             }
             if own.insert(key) {
@@ -208,7 +206,7 @@ impl Queue {
 mod tests {
     use std::collections::HashMap;
 
-    use dunlin_model::{Body, Epoch, EventId, Millis, Offset, Position, RULES, Seq};
+    use dunlin_model::{Body, Epoch, Event, EventId, Millis, Offset, Position, RULES, Seq};
     use proptest::prelude::*;
 
     use super::*;
@@ -219,7 +217,7 @@ mod tests {
         let body = Body::Tick(Partition(u32::from(key)));
         let event = Event { id: EventId([key; 16]), key: body.log_key(), rules: RULES, origin: None, actor: None, body };
         let position = Position { partition, seq: Seq::new(Epoch::FIRST_LIVE, offset), offset, time: Millis(offset.0) };
-        Record { position, bytes: event.encode().into() }
+        Record::new(position, event.encode().into(), || None)
     }
 
     fn seqs(taken: &Taken) -> impl Iterator<Item = Seq> {
@@ -242,7 +240,7 @@ mod tests {
             let all = (0..keys.len() * 2).map(|_| (2, 0));
             for (what, number) in turns.into_iter().chain([(0, keys.len())]).chain(all) {
                 match what {
-                    0 => queue.add(log.by_ref().take(number).collect()).unwrap(),
+                    0 => queue.add(log.by_ref().take(number).collect()),
                     1 => {}
                     _ if under_way.is_empty() => {}
                     _ => {

@@ -87,7 +87,7 @@ impl Lane {
     pub async fn project(&self, store: &dyn MessageStore, records: &[Record]) -> Result<Projected, StoreError> {
         let mut batch = Batch::default();
         let stored = self.stored_aside(store, records).await?;
-        let Readable { events, shown_at, unparked } = self.memory().readable(&self.rules, records, stored, &mut batch)?;
+        let Readable { events, shown_at, unparked } = self.memory().readable(&self.rules, records, stored, &mut batch);
         loop {
             // Heads before all else: what a head stands for is there by the time the rest is read.
             let heads = self.memory().unknown_heads(&events);
@@ -183,31 +183,19 @@ impl Memory {
 
     /// The events that can be judged. One that can't be read is set aside, and so is whatever follows it under the same log key: order
     /// within a key is worth more than progress. An unpark event brings back what was set aside before it.
-    fn readable(
-        &mut self,
-        rules: &Rules,
-        records: &[Record],
-        stored: Vec<(LogKey, ParkedRow)>,
-        batch: &mut Batch,
-    ) -> Result<Readable, StoreError> {
+    fn readable(&mut self, rules: &Rules, records: &[Record], stored: Vec<(LogKey, ParkedRow)>, batch: &mut Batch) -> Readable {
         let mut readable = Readable::default();
         for record in records {
-            let (seq, time) = (record.position.seq, record.position.time);
-            let id = match Event::decode(&record.bytes) {
+            let (seq, time, key) = (record.position.seq, record.position.time, record.key);
+            match Event::decode(&record.bytes) {
                 Ok(event) if event.rules <= rules.known && matches!(event.body, Body::Unpark(_)) => {
-                    self.replay(rules, record.position, event.key, &stored, batch, &mut readable);
-                    let id = event.id;
+                    self.replay(rules, record.position, key, &stored, batch, &mut readable);
                     readable.events.push((record.position, event));
-                    id
                 }
-                Ok(event) if event.rules <= rules.known && !self.parked.get(&event.key).is_some_and(|aside| aside.holds(seq)) => {
-                    let id = event.id;
+                Ok(event) if event.rules <= rules.known && !self.parked.get(&key).is_some_and(|aside| aside.holds(seq)) => {
                     readable.events.push((record.position, event));
-                    id
                 }
                 set_aside => {
-                    let (key, id) =
-                        Event::decode_key(&record.bytes).map_err(|error| StoreError::Corrupt(format!("event {seq}: {error}")))?;
                     let aside = self.parked.entry(key).or_default();
                     if !aside.holds(seq) {
                         aside.first = Some(seq);
@@ -218,13 +206,11 @@ impl Memory {
                         error!(%seq, %key, %reason, "event can't be judged by this version; its log key is parked");
                     }
                     batch.writes.push(Write::Parked { key, at: seq, time, bytes: record.bytes.clone() });
-                    id
                 }
-            };
-            let checkpoint = Checkpoint { seq, log_time: time, event_id: id };
-            batch.checkpoint = Some((record.position.partition, checkpoint));
+            }
+            batch.checkpoint = Some((record.position.partition, Checkpoint::at(record)));
         }
-        Ok(readable)
+        readable
     }
 
     /// Adds what was set aside under a key, up to the first that can't be judged yet. Each is judged at its own place and time, as if it
@@ -245,6 +231,10 @@ impl Memory {
             rows.filter(|(of, row)| *of == key && due.contains(row.at)).map(|(_, row)| (row.at, row)).collect();
         let mut replay = due;
         for (count, row) in rows.into_values().enumerate() {
+            // Nobody knows what it belongs to: the operator has seen it, and it is forgotten.
+            if key.is_of_strangers() {
+                continue;
+            }
             let event = Event::decode(&row.bytes).ok().filter(|event| event.rules <= rules.known && count < REPLAYED_MAX);
             let Some(event) = event else {
                 replay.to = row.at;

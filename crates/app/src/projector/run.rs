@@ -220,8 +220,7 @@ impl Projector {
         };
         let mut tail = self.log.tail(partition, checkpoint.seq.offset()).await?;
         let last = tail.next(1).await?;
-        let id = last.first().and_then(|record| Event::decode_key(&record.bytes).ok()).map(|(_, id)| id);
-        if id != Some(checkpoint.event_id) {
+        if last.first().is_none_or(|record| record.event_id != checkpoint.event_id) {
             return Err(ProjectorError::OtherLog(checkpoint.seq.offset()));
         }
         progress.send_modify(|progress| *progress = Progress::up_to(&checkpoint));
@@ -314,7 +313,7 @@ mod tests {
         async fn next(&mut self, _: usize) -> Result<Vec<Record>, StoreError> {
             let (offset, time) = (Offset(0), Millis(self.0.remove(0)));
             let position = Position { partition: Partition(0), seq: Seq::new(Epoch::FIRST_LIVE, offset), offset, time };
-            Ok(vec![Record { position, bytes: Default::default() }])
+            Ok(vec![Record::new(position, Default::default(), || None)])
         }
     }
 

@@ -31,7 +31,7 @@ impl World {
         let seq = Seq::new(Epoch::FIRST_LIVE, offset);
         let event = Event { id: ids::event_id(), key: key_of.log_key(), rules: RULES, origin: None, actor: actor.cloned(), body };
         let position = Position { partition: Partition(0), seq, offset, time };
-        self.waiting.push(Record { position, bytes: event.encode().into() });
+        self.waiting.push(Record::new(position, event.encode().into(), || None));
         if self.waiting.len() == BATCH {
             self.flush().await;
         }

@@ -22,7 +22,7 @@ proptest! {
     #[test]
     fn an_event_that_cant_be_judged_sets_its_key_aside_and_others_go_on_also_after_a_restart(
         scenario in of_several(5..=40),
-        poison in (any::<Index>(), prop_oneof![Just(unreadable as Spoil), Just(ahead as Spoil)]),
+        poison in (any::<Index>(), prop_oneof![Just(unreadable as Spoil), Just(ahead as Spoil), Just(to_come as Spoil), Just(strange as Spoil)]),
         records_max in 1..8_usize,
         restarts in vec(any::<bool>(), 40),
     ) {
@@ -60,16 +60,14 @@ struct Poisoned {
 fn poisoned(scenario: &Scenario, poison: Index, spoil: Spoil) -> Option<Poisoned> {
     let mut log = Script::of(scenario).records;
     let place = poison.index(log.len().max(1));
-    let key = Event::decode(&log.get(place)?.bytes).ok()?.key;
-    let is_parked = |record: &Record| {
-        let of_key = Event::decode_key(&record.bytes).is_ok_and(|(other, _)| other == key);
-        of_key && record.position.seq >= log[place].position.seq
-    };
+    let spoiled = spoil(log.get(place)?);
+    log[place] = spoiled;
+    let (key, from) = (log[place].key, log[place].position.seq);
+    let is_parked = |record: &Record| record.key == key && record.position.seq >= from;
     let (parked, rest): (Vec<Record>, Vec<Record>) = log.iter().cloned().partition(is_parked);
     let store = stored(State::default());
     Machine::start(&store, &rest, Fault::None, Ahead::Never).finish(&store, 1);
     store.state().checkpoints.clear();
-    log[place] = spoil(&log[place]);
     let parked = parked.iter().map(|record| record.position.seq).collect();
     let others = store.state().clone();
     Some(Poisoned { log, key, parked, others })
@@ -81,7 +79,7 @@ type Spoil = fn(&Record) -> Record;
 fn ahead(record: &Record) -> Record {
     let mut event = Event::decode(&record.bytes).expect("it was readable");
     event.rules = RULES + 1;
-    Record { position: record.position, bytes: event.encode().into() }
+    Record::new(record.position, event.encode().into(), || None)
 }
 
 /// The same envelope around a body of a kind that does not exist.
@@ -92,7 +90,19 @@ fn unreadable(record: &Record) -> Record {
     let kind = bytes.len() - body.len() + 1; // The body comes last; its kind follows the length of a short list.
     bytes[kind] = 23;
     assert!(matches!(Event::decode(&bytes), Err(DecodeError::Malformed(_))), "it can still be read");
-    Record { position: record.position, bytes: bytes.into() }
+    Record::new(record.position, bytes.into(), || None)
+}
+
+/// Bytes of a format to come. What key they are of, only the log can tell.
+fn to_come(record: &Record) -> Record {
+    Record::new(record.position, [&[250], &*record.bytes].concat().into(), || Some(record.key))
+}
+
+/// Nobody of ours wrote it. It sets nothing aside but itself, and others of its kind.
+fn strange(record: &Record) -> Record {
+    let strange = Record::new(record.position, "{\"hello\":1}".into(), || None);
+    assert_eq!(strange.key, LogKey::of_strangers(record.position.partition));
+    strange
 }
 
 /// Bob writes, then something that can't be read, then more; Carol writes too.

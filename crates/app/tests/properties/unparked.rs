@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use dunlin_contract::{ModelStore, State};
 use dunlin_model::{Body, ConversationId, Event, EventId, Happening, LogKey, RULES, Seq, UserId};
-use dunlin_ports::Record;
+use dunlin_ports::{MessageStore as _, Record};
+use futures::FutureExt as _;
 use proptest::{collection::vec, prelude::*, sample::Index};
 
 use crate::support::{
@@ -96,14 +97,14 @@ fn parked(scenario: &Scenario, (poison, unpark, end): (Index, Index, Index)) -> 
 
 fn newer(record: &Record) -> Record {
     let event = Event::decode(&record.bytes).expect("it was readable");
-    Record { position: record.position, bytes: Event { rules: NEWER, ..event }.encode().into() }
+    Record::new(record.position, Event { rules: NEWER, ..event }.encode().into(), || None)
 }
 
 /// In the place of another event.
 fn unpark_at(record: &Record, key: LogKey) -> Record {
     let id = EventId(*record.position.seq.get().to_be_bytes().repeat(2).first_chunk().expect("16 bytes"));
     let event = Event { id, key, rules: RULES, origin: None, actor: None, body: Body::Unpark(key) };
-    Record { position: record.position, bytes: event.encode().into() }
+    Record::new(record.position, event.encode().into(), || None)
 }
 
 type Happened = (UserId, ConversationId, Seq, Happening, Option<Seq>);
@@ -125,10 +126,28 @@ fn says(place: usize, text: &str) -> Record {
 }
 
 #[test]
+fn what_nobody_of_ours_wrote_is_forgotten_and_the_next_is_parked_again() {
+    let strange = |place| Record::new(says(place, "x").position, "hello".into(), || None);
+    let key = LogKey::of_strangers(strange(0).position.partition);
+    let store = stored(State::default());
+    let log = [strange(0), says(1, "one"), unpark_at(&says(2, "x"), key), says(3, "two"), strange(4), says(5, "three")];
+    let waiting = || {
+        let parked = store.parked(10).now_or_never().expect("a model store does not wait").unwrap();
+        parked.into_iter().filter(|parked| parked.first.is_some()).map(|parked| parked.key).collect::<Vec<_>>()
+    };
+    let mut machine = Machine::start(&store, &log, Fault::None, Ahead::Never);
+    for expected in [&[key][..], &[key], &[], &[], &[key], &[key]] {
+        assert!(machine.batch(&store, 1));
+        assert_eq!(waiting(), expected);
+    }
+    assert_eq!(store.state().messages.len(), 3);
+}
+
+#[test]
 fn what_still_cant_be_judged_stays_parked_from_there_on() {
     let later = |place, text| {
         let event = Event { rules: NEWER + 1, ..Event::decode(&says(place, text).bytes).unwrap() };
-        Record { bytes: event.encode().into(), ..says(place, text) }
+        Record::new(says(place, text).position, event.encode().into(), || None)
     };
     let key = alice_and(bob()).log_key();
     let log = [newer(&says(0, "one")), says(1, "two"), later(2, "three"), says(3, "four"), unpark_at(&says(4, "x"), key), says(5, "five")];

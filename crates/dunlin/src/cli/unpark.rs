@@ -89,5 +89,6 @@ async fn parked(store: &dyn MessageStore) -> anyhow::Result<Vec<Parked>> {
 }
 
 fn waiting_from(parked: &Parked) -> String {
-    parked.first.map(|first| format!(" from event {first} on")).unwrap_or_default()
+    let first = parked.first.map(|first| format!(" from event {first} on")).unwrap_or_default();
+    if parked.key.is_of_strangers() { first + ", written by nobody of ours: to unpark it is to forget it" } else { first }
 }

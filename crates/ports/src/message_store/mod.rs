@@ -9,7 +9,7 @@ use dunlin_model::{
     MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId,
 };
 
-use crate::StoreError;
+use crate::{Record, StoreError};
 pub use write::{Replay, Write};
 
 /// Takes the projector's writes and answers typed reads. An adapter is a mapping, not a second projector.
@@ -142,6 +142,12 @@ pub struct Checkpoint {
     pub log_time: Millis,
     /// Whether the log is still the one that this was derived from.
     pub event_id: EventId,
+}
+
+impl Checkpoint {
+    pub fn at(record: &Record) -> Checkpoint {
+        Checkpoint { seq: record.position.seq, log_time: record.position.time, event_id: record.event_id }
+    }
 }
 
 /// A question to [`MessageStore::known`].

@@ -143,7 +143,7 @@ pub fn event_of(partition: Partition, place: usize, time: Millis, actor: Option<
     let event = Event { id, key: body.log_key(), rules: RULES, origin, actor, body };
     let position = Position { partition, seq: seq(place), offset: Offset(place as u64), time };
     let bytes = event.encode().into();
-    (event, Record { position, bytes })
+    (event, Record::new(position, bytes, || None))
 }
 
 /// A message that opens its conversation if need be.
