@@ -1,7 +1,8 @@
 //! One conversation as one user sees it, and its members.
 
 use dunlin_model::{
-    Content, ConversationId, Head, InboxRow, Kind, Mark, MessageRow, MessageType, Millis, Seq, Shown, Standing, Text, Tip, UserId,
+    Content, ConversationId, Head, InboxRow, Kind, Mark, MemberRow, MessageRow, MessageType, Millis, Seq, Shown, Standing, Text, Tip,
+    UserId,
 };
 use dunlin_ports::{Order, SeqRange, Wanted};
 
@@ -59,10 +60,9 @@ pub struct MemberView {
 
 impl App {
     pub async fn conversation(&self, caller: &UserId, conversation: ConversationId) -> Result<ConversationView, AppError> {
-        let head = self.member(caller, conversation).await?;
-        let mut row = self.store.inbox_row(caller, conversation).await?.unwrap_or_else(|| InboxRow::new(conversation));
+        let (head, mut row, standings) =
+            tokio::try_join!(self.member(caller, conversation), self.own_row(caller, conversation), self.standings(caller))?;
         let tip = row.tip.take().map_or_else(|| Tip::of(&head), |cell| cell.value);
-        let standings = self.standings(caller).await?;
         let last = self.last_messages([(conversation, &tip)]).await?.pop().flatten();
         self.view(caller, &row, &tip, last.as_ref(), &standings).await
     }
@@ -80,13 +80,17 @@ impl App {
     }
 
     pub async fn members(&self, caller: &UserId, conversation: ConversationId) -> Result<Vec<MemberView>, AppError> {
-        let head = self.member(caller, conversation).await?;
-        let rows = self.store.members(conversation, None, PAGE_MAX).await?;
-        let view = |user: &UserId| match rows.iter().find(|row| row.user == *user) {
-            None => MemberView { user: user.clone(), read: Mark::default(), delivered: Mark::default() },
-            Some(row) => MemberView { user: user.clone(), read: row.read.since(head.born), delivered: row.delivered().since(head.born) },
-        };
-        Ok(head.members().map(view).collect())
+        let (head, rows) = tokio::try_join!(self.member(caller, conversation), self.member_rows(conversation))?;
+        Ok(member_views(&head, &rows))
+    }
+
+    pub(crate) async fn member_rows(&self, conversation: ConversationId) -> Result<Vec<MemberRow>, AppError> {
+        Ok(self.store.members(conversation, None, PAGE_MAX).await?)
+    }
+
+    /// What a conversation is to one user; the same for all as long as nothing was written.
+    pub(crate) async fn own_row(&self, caller: &UserId, conversation: ConversationId) -> Result<InboxRow, AppError> {
+        Ok(self.store.inbox_row(caller, conversation).await?.unwrap_or_else(|| InboxRow::new(conversation)))
     }
 
     /// The head of a conversation that the caller is a member of; to anyone else it does not exist.
@@ -154,4 +158,12 @@ impl App {
             }
         }
     }
+}
+
+pub(crate) fn member_views(head: &Head, rows: &[MemberRow]) -> Vec<MemberView> {
+    let view = |user: &UserId| match rows.iter().find(|row| row.user == *user) {
+        None => MemberView { user: user.clone(), read: Mark::default(), delivered: Mark::default() },
+        Some(row) => MemberView { user: user.clone(), read: row.read.since(head.born), delivered: row.delivered().since(head.born) },
+    };
+    head.members().map(view).collect()
 }

@@ -3,7 +3,7 @@
 use dunlin_model::{ConversationId, Emoji, Head, InboxRow, MessageRow, Millis, N, Seq, UserId, limits};
 use dunlin_ports::{Order, SeqRange};
 
-use crate::{App, AppError, MemberView, PAGE_MAX, cursor};
+use crate::{App, AppError, MemberView, PAGE_MAX, conversation::member_views, cursor};
 
 /// More than a page of messages has of a pair's reactions.
 pub(crate) const REACTIONS_MAX: usize = 10_000;
@@ -66,6 +66,12 @@ pub struct MessageView {
     pub status: Status,
 }
 
+impl MessageView {
+    fn seq(&self) -> Seq {
+        self.message.seq
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReactionView {
     pub emoji: Emoji,
@@ -97,49 +103,54 @@ impl App {
         query: HistoryQuery,
         limit: usize,
     ) -> Result<HistoryPage, AppError> {
-        let head = self.member(caller, conversation).await?;
-        let reader = Reader { app: self, caller, conversation, floor: self.floor(caller, conversation, &head).await? };
+        // What does not depend on each other is asked at once: each question is a way to the store and back.
+        let (head, row, members) =
+            tokio::try_join!(self.member(caller, conversation), self.own_row(caller, conversation), self.member_rows(conversation))?;
+        let members = member_views(&head, &members);
+        let reader = Reader { app: self, caller, conversation, floor: floor(&head, &row), members };
         let limit = limit.clamp(1, PAGE_MAX);
-        let (rows, older, newer) = match query {
+        let (messages, older, newer) = match query {
             HistoryQuery::Newest => {
-                let Stretch { rows, more } = reader.older_than(Seq::MAX, limit).await?;
-                reader.page(rows, Some(more), Some(false)).await?
+                let Stretch { messages, more } = reader.older_than(Seq::MAX, limit).await?;
+                reader.page(messages, Some(more), Some(false)).await?
             }
             HistoryQuery::Before(seq) => reader.page_before(seq, limit).await?,
             HistoryQuery::After(seq) => {
-                let Stretch { rows, more } = reader.newer_than(seq, limit).await?;
-                reader.page(rows, None, Some(more)).await?
+                let Stretch { messages, more } = reader.newer_than(seq, limit).await?;
+                reader.page(messages, None, Some(more)).await?
             }
             HistoryQuery::Around(seq) => reader.around(seq, limit).await?,
             HistoryQuery::BeforeTime(at) => reader.page_before(reader.first_at_or_after(at).await?, limit).await?,
             HistoryQuery::Numbers { from, to } => {
-                let rows = reader.numbers(from, to, limit).await?;
-                reader.page(rows, None, None).await?
+                let messages = reader.numbers(from, to, limit).await?;
+                reader.page(messages, None, None).await?
             }
         };
-        let messages = reader.views(rows).await?;
         Ok(HistoryPage { messages, older, newer })
     }
 
     /// One message that the caller may see.
     pub async fn message(&self, caller: &UserId, conversation: ConversationId, seq: Seq) -> Result<MessageView, AppError> {
-        let row = self.visible_message(caller, conversation, seq).await?;
-        let reader = Reader { app: self, caller, conversation, floor: Seq::ZERO };
-        reader.views(vec![row]).await?.pop().ok_or(AppError::NoMessage)
-    }
-
-    pub(crate) async fn visible_message(&self, caller: &UserId, conversation: ConversationId, seq: Seq) -> Result<MessageRow, AppError> {
-        let head = self.member(caller, conversation).await?;
-        let reader = Reader { app: self, caller, conversation, floor: self.floor(caller, conversation, &head).await? };
-        let row = self.store.message(conversation, seq).await?.filter(|row| row.seq > reader.floor).ok_or(AppError::NoMessage)?;
+        let (row, members) = tokio::try_join!(self.visible_message(caller, conversation, seq), self.members(caller, conversation))?;
+        let reader = Reader { app: self, caller, conversation, floor: Seq::ZERO, members };
         reader.visible(vec![row]).await?.pop().ok_or(AppError::NoMessage)
     }
 
-    /// Nothing at or below this is shown to the caller: what they deleted, and what lies before the conversation's birth.
-    async fn floor(&self, caller: &UserId, conversation: ConversationId, head: &Head) -> Result<Seq, AppError> {
-        let row = self.store.inbox_row(caller, conversation).await?.unwrap_or_else(|| InboxRow::new(conversation));
-        Ok(row.hidden.seq.max(head.born.previous()))
+    pub(crate) async fn visible_message(&self, caller: &UserId, conversation: ConversationId, seq: Seq) -> Result<MessageRow, AppError> {
+        let only = SeqRange { after: seq.previous(), before: seq.next() };
+        let (head, own, row, hidden) = tokio::try_join!(
+            self.member(caller, conversation),
+            self.own_row(caller, conversation),
+            async { Ok(self.store.message(conversation, seq).await?) },
+            async { Ok(self.store.hidden(caller, conversation, only, 1).await?) },
+        )?;
+        row.filter(|row| row.seq > floor(&head, &own) && hidden.is_empty()).ok_or(AppError::NoMessage)
     }
+}
+
+/// Nothing at or below this is shown to the user whose row it is: what they deleted, and what lies before the conversation's birth.
+fn floor(head: &Head, row: &InboxRow) -> Seq {
+    row.hidden.seq.max(head.born.previous())
 }
 
 struct Reader<'a> {
@@ -147,66 +158,73 @@ struct Reader<'a> {
     caller: &'a UserId,
     conversation: ConversationId,
     floor: Seq,
+    members: Vec<MemberView>,
 }
 
-/// Rows newest first, and whether there are more in the direction of reading.
+/// Newest first, and whether there are more in the direction of reading.
 struct Stretch {
-    rows: Vec<MessageRow>,
+    messages: Vec<MessageView>,
     more: bool,
 }
 
-type Page = (Vec<MessageRow>, Option<Seq>, Option<Seq>);
+type Page = (Vec<MessageView>, Option<Seq>, Option<Seq>);
 
 impl Reader<'_> {
     /// Says where there is more; looks where that is not known.
-    async fn page(&self, rows: Vec<MessageRow>, more_older: Option<bool>, more_newer: Option<bool>) -> Result<Page, AppError> {
-        let (Some(newest), Some(oldest)) = (rows.first().map(|row| row.seq), rows.last().map(|row| row.seq)) else {
-            return Ok((rows, None, None));
+    async fn page(&self, messages: Vec<MessageView>, more_older: Option<bool>, more_newer: Option<bool>) -> Result<Page, AppError> {
+        let (Some(newest), Some(oldest)) = (messages.first().map(MessageView::seq), messages.last().map(MessageView::seq)) else {
+            return Ok((messages, None, None));
         };
-        let more_older = match more_older {
-            Some(more) => more,
-            None => !self.older_than(oldest, 1).await?.rows.is_empty(),
+        let more_older = async {
+            match more_older {
+                Some(more) => Ok(more),
+                None => Ok::<_, AppError>(!self.older_than(oldest, 1).await?.messages.is_empty()),
+            }
         };
-        let more_newer = match more_newer {
-            Some(more) => more,
-            None => !self.newer_than(newest, 1).await?.rows.is_empty(),
+        let more_newer = async {
+            match more_newer {
+                Some(more) => Ok(more),
+                None => Ok(!self.newer_than(newest, 1).await?.messages.is_empty()),
+            }
         };
-        Ok((rows, more_older.then_some(oldest), more_newer.then_some(newest)))
+        let (more_older, more_newer) = tokio::try_join!(more_older, more_newer)?;
+        Ok((messages, more_older.then_some(oldest), more_newer.then_some(newest)))
     }
 
     async fn page_before(&self, before: Seq, limit: usize) -> Result<Page, AppError> {
-        let Stretch { rows, more } = self.older_than(before, limit).await?;
-        self.page(rows, Some(more), None).await
+        let Stretch { messages, more } = self.older_than(before, limit).await?;
+        self.page(messages, Some(more), None).await
     }
+
     async fn older_than(&self, before: Seq, limit: usize) -> Result<Stretch, AppError> {
         let mut range = SeqRange { after: self.floor, before };
-        let mut rows = Vec::new();
+        let mut messages = Vec::new();
         loop {
             let found = self.app.store.messages(self.conversation, range, Order::NewestFirst, limit + 1).await?;
             let end = found.len() <= limit;
             range.before = found.last().map_or(range.before, |row| row.seq);
-            rows.extend(self.visible(found).await?);
-            if end || rows.len() > limit {
-                let more = rows.len() > limit;
-                rows.truncate(limit);
-                return Ok(Stretch { rows, more });
+            messages.extend(self.visible(found).await?);
+            if end || messages.len() > limit {
+                let more = messages.len() > limit;
+                messages.truncate(limit);
+                return Ok(Stretch { messages, more });
             }
         }
     }
 
     async fn newer_than(&self, after: Seq, limit: usize) -> Result<Stretch, AppError> {
         let mut range = SeqRange { after: after.max(self.floor), before: Seq::MAX };
-        let mut rows = Vec::new();
+        let mut messages = Vec::new();
         loop {
             let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, limit + 1).await?;
             let end = found.len() <= limit;
             range.after = found.last().map_or(range.after, |row| row.seq);
-            rows.extend(self.visible(found).await?);
-            if end || rows.len() > limit {
-                let more = rows.len() > limit;
-                rows.truncate(limit);
-                rows.reverse();
-                return Ok(Stretch { rows, more });
+            messages.extend(self.visible(found).await?);
+            if end || messages.len() > limit {
+                let more = messages.len() > limit;
+                messages.truncate(limit);
+                messages.reverse();
+                return Ok(Stretch { messages, more });
             }
         }
     }
@@ -214,13 +232,13 @@ impl Reader<'_> {
     /// Half before and half after; where one side has fewer, the other has more.
     async fn around(&self, seq: Seq, limit: usize) -> Result<Page, AppError> {
         let mut newer = self.newer_than(seq, limit / 2).await?;
-        let older = self.older_than(seq.next(), limit - newer.rows.len()).await?;
-        if newer.more && newer.rows.len() + older.rows.len() < limit {
-            newer = self.newer_than(seq, limit - older.rows.len()).await?;
+        let older = self.older_than(seq.next(), limit - newer.messages.len()).await?;
+        if newer.more && newer.messages.len() + older.messages.len() < limit {
+            newer = self.newer_than(seq, limit - older.messages.len()).await?;
         }
         let (more_older, more_newer) = (older.more, newer.more);
-        let rows = newer.rows.into_iter().chain(older.rows).collect();
-        self.page(rows, Some(more_older), Some(more_newer)).await
+        let messages = newer.messages.into_iter().chain(older.messages).collect();
+        self.page(messages, Some(more_older), Some(more_newer)).await
     }
 
     /// The first message at or after a time. Times rise with seqs, so the index gives a row at most one stretch too far.
@@ -240,38 +258,34 @@ impl Reader<'_> {
         }
     }
 
-    async fn numbers(&self, from: N, to: N, limit: usize) -> Result<Vec<MessageRow>, AppError> {
+    async fn numbers(&self, from: N, to: N, limit: usize) -> Result<Vec<MessageView>, AppError> {
         let Some(start) = self.app.store.index_at_n(self.conversation, from.max(N(1))).await? else {
             return Ok(Vec::new());
         };
         let mut range = SeqRange { after: start.seq.previous().max(self.floor), before: Seq::MAX };
-        let mut rows = Vec::new();
+        let mut messages = Vec::new();
         loop {
             let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, PAGE_MAX).await?;
             range.after = found.last().map_or(range.after, |row| row.seq);
             let end = found.len() < PAGE_MAX || found.last().is_some_and(|row| row.n >= to);
             let wanted = found.into_iter().filter(|row| from <= row.n && row.n <= to).collect();
-            rows.extend(self.visible(wanted).await?);
-            if end || rows.len() >= limit {
-                rows.truncate(limit);
-                rows.reverse();
-                return Ok(rows);
+            messages.extend(self.visible(wanted).await?);
+            if end || messages.len() >= limit {
+                messages.truncate(limit);
+                messages.reverse();
+                return Ok(messages);
             }
         }
     }
 
-    /// Leaves out what the caller deleted for themselves.
-    async fn visible(&self, mut rows: Vec<MessageRow>) -> Result<Vec<MessageRow>, AppError> {
-        let Some(range) = span(&rows) else { return Ok(rows) };
-        let hidden = self.app.store.hidden(self.caller, self.conversation, range, rows.len()).await?;
-        rows.retain(|row| hidden.binary_search(&row.seq).is_err());
-        Ok(rows)
-    }
-
-    async fn views(&self, rows: Vec<MessageRow>) -> Result<Vec<MessageView>, AppError> {
+    /// In the order of the rows, without what the caller deleted for themselves.
+    async fn visible(&self, rows: Vec<MessageRow>) -> Result<Vec<MessageView>, AppError> {
         let Some(range) = span(&rows) else { return Ok(Vec::new()) };
-        let reactions = self.app.store.reactions(self.conversation, range, REACTIONS_MAX).await?;
-        let members = self.app.members(self.caller, self.conversation).await?;
+        let store = &self.app.store;
+        let (hidden, reactions) = tokio::try_join!(
+            store.hidden(self.caller, self.conversation, range, rows.len()),
+            store.reactions(self.conversation, range, REACTIONS_MAX)
+        )?;
         let view = |message: MessageRow| {
             let mut shown: Vec<ReactionView> = Vec::new();
             // They come in the order of their messages.
@@ -283,9 +297,9 @@ impl Reader<'_> {
                     None => shown.push(ReactionView { emoji: row.emoji.clone(), users: vec![row.user.clone()] }),
                 }
             }
-            MessageView { status: status(&message, &members), message, reactions: shown }
+            MessageView { status: status(&message, &self.members), message, reactions: shown }
         };
-        Ok(rows.into_iter().map(view).collect())
+        Ok(rows.into_iter().filter(|row| hidden.binary_search(&row.seq).is_err()).map(view).collect())
     }
 }
 

@@ -53,7 +53,8 @@ impl App {
             let shown = row.shown(tip);
             shown != Shown::Deleted && query.shown.is_none_or(|wanted| wanted == shown) && after.is_none_or(|after| *place > after)
         };
-        let first = self.store.inbox(caller, None, FIRST_STRETCH).await?;
+        let first = async { Ok(self.store.inbox(caller, None, FIRST_STRETCH).await?) };
+        let (first, standings) = tokio::try_join!(first, self.standings(caller))?;
         let mut rows = match first.last() {
             Some(last) if first.len() == FIRST_STRETCH && query.shown != Some(Shown::Archived) => {
                 let last = last.conversation;
@@ -69,7 +70,6 @@ impl App {
         }
         rows.sort_unstable_by_key(|row| row.0);
         let next = rows.last().filter(|_| more).map(|((Reverse(at), id), ..)| cursor::write(query.name(), &(at, id)));
-        let standings = self.standings(caller).await?;
         let lasts = self.last_messages(rows.iter().map(|(_, row, tip)| (row.conversation, tip))).await?;
         let views = rows.iter().zip(&lasts).map(|((_, row, tip), last)| self.view(caller, row, tip, last.as_ref(), &standings));
         let conversations = futures::future::try_join_all(views).await?;

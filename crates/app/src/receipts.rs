@@ -14,8 +14,7 @@ pub struct Receipts {
 
 impl App {
     pub async fn receipts(&self, caller: &UserId, conversation: ConversationId, seq: Seq) -> Result<Receipts, AppError> {
-        let message = self.visible_message(caller, conversation, seq).await?;
-        let members = self.members(caller, conversation).await?;
+        let (message, members) = tokio::try_join!(self.visible_message(caller, conversation, seq), self.members(caller, conversation))?;
         let mut receipts = Receipts { status: status(&message, &members), read_by: Vec::new(), delivered_to: Vec::new() };
         for member in members.into_iter().filter(|member| Some(&member.user) != message.sender.as_ref()) {
             match () {

@@ -79,13 +79,23 @@ impl App {
     /// Waits for a read to be able to see what an earlier write did.
     pub async fn at_least(&self, token: SendToken) -> Result<(), AppError> {
         let until = Instant::now() + AT_LEAST_WAIT;
-        while outcome_of(&*self.store, token.conversation, token.seq).await?.is_none() && !self.is_projected(token).await? {
+        while !self.is_visible(token).await? {
             if Instant::now() >= until {
                 return Err(AppError::NotYet);
             }
             tokio::time::sleep(AT_LEAST_LOOK_EVERY).await;
         }
         Ok(())
+    }
+
+    /// Whether all that an event does can be read: its head has passed it, or there is none that could.
+    async fn is_visible(&self, token: SendToken) -> Result<bool, AppError> {
+        let SendToken { conversation, seq } = token;
+        match self.store.head(conversation).await? {
+            Some(head) if head.applied >= seq => Ok(true),
+            Some(_) => self.is_projected(token).await,
+            None => Ok(self.store.outcome(conversation, seq).await?.is_some() || self.is_projected(token).await?),
+        }
     }
 
     async fn is_projected(&self, token: SendToken) -> Result<bool, AppError> {
