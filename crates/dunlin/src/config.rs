@@ -270,6 +270,8 @@ impl Config {
         ensure!((1..=3_650).contains(&kafka.retention_days), "kafka.retention_days must be 1 to 3650");
         ensure!((1..=9).contains(&cassandra.replicas), "cassandra.replicas must be 1 to 9");
         ensure!(is_identifier(&cassandra.keyspace), "cassandra.keyspace must have 1 to 48 characters of a-z 0-9 _ and begin with a letter");
+        ensure!(is_name(&kafka.topic, 249), "kafka.topic must have 1 to 249 characters of a-z A-Z 0-9 . _ -");
+        ensure!(is_name(&redis.prefix.replace(':', "-"), 64), "redis.prefix must have 1 to 64 characters of a-z A-Z 0-9 . _ - :");
         ensure!(is_kafka || engines.directory == DirectoryEngine::Sqlite, "engines.directory = \"postgres\" goes with kafka and cassandra");
         self.check_postgres()?;
         for (key, list) in [("kafka.brokers", &kafka.brokers), ("cassandra.nodes", &cassandra.nodes), ("redis.nodes", &redis.nodes)] {
@@ -341,6 +343,12 @@ impl Config {
 fn is_identifier(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     name.len() <= 48 && name.starts_with(|first: char| first.is_ascii_lowercase()) && name.bytes().all(is_part)
+}
+
+/// As Kafka has it. No braces, which mean something to Redis.
+fn is_name(name: &str, len_max: usize) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=len_max).contains(&name.len()) && name.bytes().all(is_part)
 }
 
 fn defaults() -> Table {

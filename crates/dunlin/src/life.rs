@@ -56,14 +56,24 @@ async fn open_any(config: &Config) -> Result<(Messages, EventLog, Life)> {
 pub async fn make(config: &Config) -> Result<()> {
     let (cassandra, kafka) = (cluster::cassandra(config)?, cluster::kafka(config)?);
     dunlin_cassandra::schema::apply(&cassandra).await.context("the message store")?;
-    dunlin_kafka::create_topic(&kafka).await.context("the log")?;
     let store = Messages::open(cassandra).await.context("the message store")?;
+    let life = store.life().await.context("the message store")?;
+    if life.is_some() && !dunlin_kafka::has_topic(&kafka).await.context("the log")? {
+        // They would go on in the new one with the numbers of the old one.
+        let nodes = dunlin_kafka::nodes(&kafka).await.context("the log")?;
+        ensure!(nodes == 0, "topic {} is gone, and {}", kafka.topic, running(nodes));
+    }
+    dunlin_kafka::create_topic(&kafka).await.context("the log")?;
     let log = EventLog::open(kafka).await.context("the log")?;
-    if store.life().await?.is_none() {
+    if life.is_none() {
         let life = Life { epoch: Epoch::FIRST_LIVE, log: log.identity().await?, begins: Vec::new(), not_before: Millis::ZERO };
         store.begin_life(&life).await?;
     }
     Ok(())
+}
+
+fn running(nodes: usize) -> String {
+    format!("{nodes} nodes are running, or were killed less than 10 s ago: stop them first")
 }
 
 /// How a partition of the log stands to its checkpoint.
@@ -95,8 +105,8 @@ impl Reopening {
     /// Refuses while nodes run, and where there is nothing to do.
     pub async fn plan(config: &Config) -> Result<Reopening> {
         let (store, log, old) = open_any(config).await?;
-        let nodes = log.nodes().await?;
-        ensure!(nodes == 0, "{nodes} nodes are running, or were killed less than 10 s ago: stop them first");
+        let nodes = dunlin_kafka::nodes(&cluster::kafka(config)?).await.context("the log")?;
+        ensure!(nodes == 0, "{}", running(nodes));
         let (mut begins, mut not_before, mut others, mut same) = (Vec::new(), old.not_before, 0, 0);
         for partition in (0..log.partitions()).map(Partition) {
             let (first, time) = match stand(&store, &log, partition).await? {
@@ -133,7 +143,7 @@ impl fmt::Display for Reopening {
             "the log is {} now; partitions with other events than before: {others}, that go on where the state ends: {same}",
             new.log
         )?;
-        writeln!(f, "epoch {} would begin, at log time {} ms or later", new.epoch.0, new.not_before.0)?;
+        writeln!(f, "epoch {} would begin, at log time {} or later", new.epoch.0, dunlin_protocol::Time(new.not_before))?;
         write!(f, "messages that are in the state stay; those that were only in the lost log are gone")
     }
 }

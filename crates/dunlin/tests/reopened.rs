@@ -123,7 +123,10 @@ async fn a_log_that_was_lost_is_refused_until_it_is_reopened_and_nothing_of_the_
     stop(node);
     cluster.refused(&["log", "reopen", "--yes"], "there is nothing to reopen");
 
+    let node = start(&cluster.data);
     cluster.delete_topic().await;
+    cluster.refused(&["schema", "apply"], "is gone, and 1 nodes are running");
+    stop(node);
     cluster.refused(&["serve"], "does not exist: run `dunlin schema apply`");
     cluster.make_topic_anew();
     cluster.refused(&["serve"], "stop all nodes and run `dunlin log reopen`");

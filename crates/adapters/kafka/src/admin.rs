@@ -43,6 +43,11 @@ impl Admin<'_> {
         Ok(Admin { options, until, admin: config.create().map_err(refused)?, asking, context })
     }
 
+    pub fn members(&self, group: &str) -> Result<usize, OpenError> {
+        let groups = self.asking.fetch_group_list(Some(group), self.time_left()).map_err(|error| self.away(&error))?;
+        Ok(groups.groups().iter().map(|group| group.members().len()).sum())
+    }
+
     pub fn topic(&self) -> Result<Topic, OpenError> {
         let name = &self.options.topic;
         let metadata = self.asking.fetch_metadata(Some(name), self.time_left()).map_err(|error| self.away(&error))?;

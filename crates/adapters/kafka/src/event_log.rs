@@ -1,25 +1,19 @@
 //! The port on Kafka: partitions are the topic's, offsets are Kafka's.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
-use data_encoding::BASE32_NOPAD;
 use dunlin_model::{Event, EventId, LogKey, Millis, Offset, Partition, Seq};
 use dunlin_ports::{Appended, StoreError, Tail as _};
 use tokio::sync::watch;
 
-use crate::{
-    Extent, OpenError, Options,
-    error::{not_read, sentence},
-    producer::Producer,
-    reader::Readers,
-    share::Share,
-    tail::Tail,
-    topic,
-};
+use crate::{Extent, OpenError, Options, error::sentence, producer::Producer, reader::Readers, share::Share, tail::Tail, topic};
 
 /// How long a node that stops waits for its last appends, and for having left the group.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
@@ -32,6 +26,10 @@ pub struct EventLog {
     members: Arc<watch::Sender<usize>>,
     /// Why the last append failed; none once one has succeeded again.
     trouble: Mutex<Option<String>>,
+    /// By partition, the number of events up to the last one that was acknowledged to this node.
+    acknowledged: Vec<AtomicU64>,
+    /// Whether the topic is another one now, under the same name.
+    is_replaced: AtomicBool,
 }
 
 impl EventLog {
@@ -41,7 +39,9 @@ impl EventLog {
         let producer = Producer::new(&options).map_err(|error| OpenError::Refused(sentence(&error)))?;
         topic::check_topic(&options).await?;
         let readers = Readers::new(options.clone());
-        Ok(EventLog { options, producer: Arc::new(producer), readers, members: Arc::default(), trouble: Mutex::default() })
+        let acknowledged = (0..options.partitions).map(|_| AtomicU64::new(0)).collect();
+        let (producer, members, trouble) = (Arc::new(producer), Arc::default(), Mutex::default());
+        Ok(EventLog { options, producer, readers, members, trouble, acknowledged, is_replaced: AtomicBool::new(false) })
     }
 
     pub fn trouble(&self) -> Option<String> {
@@ -55,12 +55,6 @@ impl EventLog {
         let cluster = self.ask(move || producer.cluster_id(ANSWER_WAIT)).await?;
         let cluster = cluster.ok_or_else(|| StoreError::Unavailable("Kafka did not tell the id of its cluster".to_owned()))?;
         Ok(format!("topic {topic} of Kafka cluster {cluster}"))
-    }
-
-    /// How many nodes share out the partitions at present. One that was killed counts for ten more seconds.
-    pub async fn nodes(&self) -> Result<usize, StoreError> {
-        let (producer, group) = (Arc::clone(&self.producer), self.options.group.clone());
-        self.ask(move || producer.members(&group, ANSWER_WAIT)).await?.map_err(|error| not_read("ask who takes part", &error))
     }
 
     /// What a partition holds, and where the records after a time begin.
@@ -99,6 +93,24 @@ impl EventLog {
         }
     }
 
+    /// Appends, unless the topic was deleted and made anew meanwhile: its offsets begin again, and would name events of the old one.
+    async fn append_bytes(&self, key: &LogKey, bytes: &[u8]) -> Result<Offset, StoreError> {
+        const REPLACED: &str = "the topic was deleted and made anew: stop all nodes and run `dunlin log reopen`";
+        if self.is_replaced.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable(REPLACED.to_owned()));
+        }
+        let partition = key.partition(self.options.partitions);
+        let acknowledged = &self.acknowledged[partition.0 as usize];
+        let before = acknowledged.load(Ordering::Acquire);
+        let offset = self.producer.append(partition, &key.to_string(), bytes).await?;
+        if offset.0 < before {
+            self.is_replaced.store(true, Ordering::Relaxed);
+            return Err(StoreError::Unknown(REPLACED.to_owned()));
+        }
+        acknowledged.fetch_max(offset.next().0, Ordering::Release);
+        Ok(offset)
+    }
+
     fn note(&self, outcome: &Result<Offset, StoreError>) {
         let failed = outcome.as_ref().err().filter(|error| !matches!(error, StoreError::Conflict(_)));
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,9 +123,7 @@ impl EventLog {
 #[async_trait]
 impl dunlin_ports::EventLog for EventLog {
     async fn append(&self, key: &LogKey, event: &Event) -> Result<Appended, StoreError> {
-        // As conversation ids spell it, for those who look with Kafka's own tools.
-        let text = BASE32_NOPAD.encode(key.hash()).to_ascii_lowercase();
-        let appended = self.producer.append(key.partition(self.options.partitions), &text, &event.encode()).await;
+        let appended = self.append_bytes(key, &event.encode()).await;
         self.note(&appended);
         Ok(Appended { seq: Seq::new(self.options.epoch, appended?) })
     }

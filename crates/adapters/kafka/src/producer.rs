@@ -98,11 +98,6 @@ impl Producer {
         self.client().client().fetch_cluster_id(wait)
     }
 
-    pub fn members(&self, group: &str, wait: Duration) -> KafkaResult<usize> {
-        let groups = self.client().client().fetch_group_list(Some(group), wait)?;
-        Ok(groups.groups().iter().map(|group| group.members().len()).sum())
-    }
-
     fn client(&self) -> FutureProducer<Context> {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

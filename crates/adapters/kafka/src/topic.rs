@@ -22,6 +22,21 @@ pub async fn create_topic(options: &Options) -> Result<(), OpenError> {
     blocking(move || create(&options)).await
 }
 
+/// Whether the topic is there, whatever it is like.
+pub async fn has_topic(options: &Options) -> Result<bool, OpenError> {
+    match check_topic(options).await {
+        Ok(()) | Err(OpenError::Unfit { .. }) => Ok(true),
+        Err(OpenError::NoTopic(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// How many nodes share out the partitions at present. One that was killed counts for ten more seconds.
+pub async fn nodes(options: &Options) -> Result<usize, OpenError> {
+    let options = options.clone();
+    blocking(move || Admin::new(&options, Instant::now() + OPEN_WAIT)?.members(&options.group)).await
+}
+
 /// Deletes the topic with all that is in it.
 pub async fn delete_topic(options: &Options) -> Result<(), OpenError> {
     let options = options.clone();
@@ -35,7 +50,7 @@ pub async fn check_topic(options: &Options) -> Result<(), OpenError> {
 }
 
 /// librdkafka's questions block, and so does dropping its clients.
-async fn blocking(work: impl FnOnce() -> Result<(), OpenError> + Send + 'static) -> Result<(), OpenError> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, OpenError> + Send + 'static) -> Result<T, OpenError> {
     spawn_blocking(work).await.unwrap_or_else(|error| Err(OpenError::Refused(format!("a blocking task did not finish: {error}"))))
 }
 

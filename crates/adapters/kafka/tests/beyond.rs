@@ -10,11 +10,11 @@ use std::{
 };
 
 use dunlin_contract::ids;
-use dunlin_kafka::{EventLog, OpenError, Options, create_topic};
+use dunlin_kafka::{EventLog, OpenError, Options, create_topic, delete_topic, has_topic, nodes};
 use dunlin_model::{Epoch, Event, EventId, LogKey, Millis, Offset, Partition, Seq};
 use dunlin_ports::{EventLog as _, Life, Share, StoreError};
 use futures::future::join_all;
-use support::{Cluster, PATIENCE, delete_before, event, event_of_bytes};
+use support::{Cluster, PATIENCE, delete_before, event, event_of_bytes, put};
 use tokio::time::timeout;
 
 /// Opening says what is wrong within ten seconds, and a little for a slow machine.
@@ -91,14 +91,63 @@ async fn a_life_begins_where_and_when_it_is_said_to() {
 
 #[tokio::test]
 async fn who_takes_part_is_counted() {
-    let log = Cluster::given().new_log().await;
-    assert_eq!(log.nodes().await.unwrap(), 0);
+    let options = Cluster::given().options();
+    create_topic(&options).await.unwrap();
+    let log = EventLog::open(options.clone()).await.unwrap();
+    assert_eq!(nodes(&options).await.unwrap(), 0);
     let mut share = log.join().await.unwrap();
     timeout(PATIENCE, share.next()).await.unwrap().unwrap();
-    assert_eq!(log.nodes().await.unwrap(), 1);
+    assert_eq!(nodes(&options).await.unwrap(), 1);
     drop(share);
     log.close().await;
-    assert_eq!(log.nodes().await.unwrap(), 0);
+    assert_eq!(nodes(&options).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_topic_that_was_made_anew_takes_nothing_more() {
+    let options = Cluster::given().options();
+    create_topic(&options).await.unwrap();
+    let log = EventLog::open(options.clone()).await.unwrap();
+    let event = event("hello");
+    for _ in 0..3 {
+        log.append(&event.key, &event).await.unwrap();
+    }
+    delete_topic(&options).await.unwrap();
+    let begun = Instant::now();
+    // It takes Kafka a moment to forget the old one.
+    while create_topic(&options).await.is_err() || !has_topic(&options).await.unwrap() {
+        assert!(begun.elapsed() < PATIENCE, "the topic can't be made");
+    }
+    loop {
+        match log.append(&event.key, &event).await {
+            Ok(appended) => assert!(appended.seq.offset() >= Offset(3), "{appended:?} names an event of the old topic"),
+            Err(StoreError::Unavailable(why)) if why.contains("made anew") => break,
+            Err(_) => {}
+        }
+        assert!(begun.elapsed() < PATIENCE, "it is never noticed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(log.trouble().unwrap().contains("dunlin log reopen"), "{:?}", log.trouble());
+}
+
+#[tokio::test]
+async fn what_cant_be_read_is_of_the_key_that_kafka_has_beside_it_or_of_strangers() {
+    let options = Cluster::given().options();
+    create_topic(&options).await.unwrap();
+    let log = EventLog::open(options.clone()).await.unwrap();
+    let key = event("hello").key;
+    let here = key.partition(options.partitions);
+    let elsewhere = std::iter::repeat_with(|| event("hello").key).find(|key| key.partition(options.partitions) != here).unwrap();
+    for (text, of) in [
+        (Some(key.to_string()), key),
+        (None, LogKey::of_strangers(here)),
+        (Some("hello".to_owned()), LogKey::of_strangers(here)),
+        (Some(elsewhere.to_string()), LogKey::of_strangers(here)),
+    ] {
+        let offset = put(&options, here, text.as_deref(), b"no event").await;
+        let records = timeout(PATIENCE, log.tail(here, offset).await.unwrap().next(1)).await.unwrap().unwrap();
+        assert_eq!((records[0].key, records[0].position.offset), (of, offset), "{text:?}");
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{path::Path, process::ExitCode};
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 
-use super::Configured;
+use super::{Configured, print};
 
 #[derive(Subcommand)]
 pub enum Config {
@@ -28,8 +28,8 @@ impl Config {
                 let (_, table) = choice.configured.load(Vec::new())?;
                 let is_default = dunlin::config::DEFAULT.parse::<toml::Table>().is_ok_and(|default| default == table);
                 match is_default {
-                    true => print!("{}", dunlin::config::DEFAULT),
-                    false => print!("{table}"),
+                    true => print(dunlin::config::DEFAULT)?,
+                    false => print(&table.to_string())?,
                 }
             }
             Config::Check(choice) => {

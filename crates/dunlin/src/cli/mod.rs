@@ -12,7 +12,11 @@ mod shards;
 mod token;
 mod unpark;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
@@ -136,4 +140,12 @@ async fn caught_up(engine: &Engine) -> anyhow::Result<()> {
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start")
+}
+
+/// To stdout. Whoever reads it may stop before its end.
+fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("failed to write to stdout"),
+        _ => Ok(()),
+    }
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use dunlin::{cluster, config::DirectoryEngine, life};
 use dunlin_cassandra::schema;
 
-use super::{Configured, runtime};
+use super::{Configured, print, runtime};
 
 #[derive(Subcommand)]
 pub enum Schema {
@@ -31,12 +31,9 @@ impl Schema {
         let (config, _) = configured.load(Vec::new())?;
         let (cassandra, kafka) = (cluster::cassandra(&config)?, cluster::kafka(&config)?);
         if let Schema::Print(_) = self {
-            for statement in schema::statements(&cassandra) {
-                println!("{statement};");
-            }
-            for statement in dunlin_postgres::schema::statements() {
-                println!("{statement}");
-            }
+            let of_cassandra = schema::statements(&cassandra).into_iter().map(|statement| format!("{statement};\n"));
+            let of_postgres = dunlin_postgres::schema::statements().into_iter().map(|statement| format!("{statement}\n"));
+            print(&of_cassandra.chain(of_postgres).collect::<String>())?;
             return Ok(ExitCode::SUCCESS);
         }
         ensure!(

@@ -11,6 +11,7 @@ use rdkafka::{
     ClientConfig, TopicPartitionList,
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
     client::DefaultClientContext,
+    producer::{FutureProducer, FutureRecord},
 };
 
 /// A guard against hanging, nothing more.
@@ -50,6 +51,15 @@ pub async fn delete_before(options: &Options, partition: Partition, offset: Offs
     let (partition, offset) = (i32::try_from(partition.0).unwrap(), i64::try_from(offset.0).unwrap());
     list.add_partition_offset(&options.topic, partition, rdkafka::Offset::Offset(offset)).unwrap();
     admin(&options.brokers).delete_records(&list, &AdminOptions::new()).await.unwrap();
+}
+
+/// As anyone who reaches the broker may.
+pub async fn put(options: &Options, partition: Partition, key: Option<&str>, bytes: &[u8]) -> Offset {
+    let producer: FutureProducer = ClientConfig::new().set("bootstrap.servers", &options.brokers).create().unwrap();
+    let mut record = FutureRecord::to(&options.topic).partition(i32::try_from(partition.0).unwrap()).payload(bytes);
+    record.key = key;
+    let delivered = producer.send(record, PATIENCE).await.map_err(|(error, _)| error).unwrap();
+    Offset(u64::try_from(delivered.offset).unwrap())
 }
 
 fn admin(brokers: &str) -> AdminClient<DefaultClientContext> {
