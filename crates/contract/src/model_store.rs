@@ -22,9 +22,16 @@ pub struct ModelStore {
     state: Mutex<State>,
     /// Nothing can be applied while this is set.
     away: Arc<AtomicBool>,
+    /// What it holds once it has answered the next question of a projector.
+    meanwhile: Mutex<Option<State>>,
 }
 
 impl ModelStore {
+    /// After the next answer to a projector and before its next question, somebody else writes: the store holds this then.
+    pub fn meanwhile(&self, state: State) {
+        *self.meanwhile.lock().expect("no test goes on after a panic") = Some(state);
+    }
+
     /// A store that takes nothing while the switch is on.
     pub fn unavailable_while(away: Arc<AtomicBool>) -> ModelStore {
         ModelStore { away, ..ModelStore::default() }
@@ -202,7 +209,11 @@ impl MessageStore for ModelStore {
     }
 
     async fn known(&self, wanted: &Wanted) -> Result<Known, StoreError> {
-        Ok(self.state().known(wanted))
+        let known = self.state().known(wanted);
+        if let Some(meanwhile) = self.meanwhile.lock().expect("no test goes on after a panic").take() {
+            *self.state() = meanwhile;
+        }
+        Ok(known)
     }
 
     async fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {

@@ -70,6 +70,29 @@ fn a_zombie_may_go_on_at_any_write_of_the_other() {
     }
 }
 
+#[test]
+fn a_projector_may_write_between_two_questions_of_another() {
+    for (name, script) in small_scripts() {
+        script.choose_rules();
+        let mut states = vec![State::default()];
+        let store = stored(State::default());
+        let mut other = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
+        while other.step(&store, 2) {
+            states.push(store.state().clone());
+        }
+        for (from, before) in states.iter().enumerate() {
+            for (to, after) in states.iter().enumerate().skip(from) {
+                let store = stored(before.clone());
+                let mut machine = Machine::start(&store, &script.records, Fault::None, Ahead::Never);
+                machine.restart(&store, machine.resume_at(&store));
+                store.meanwhile(after.clone());
+                machine.finish(&store, ALL);
+                same(&store.state(), &script.reference).unwrap_or_else(|error| panic!("{name}, from {from} to {to}: {error}"));
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(cases(300))]
 
