@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
 use dunlin::{cluster, config::DirectoryEngine};
-use dunlin_postgres::{Shard, Step};
+use dunlin_postgres::{MoveError, Shard, Step};
 
 use super::{Configured, runtime};
 
@@ -96,7 +96,10 @@ impl Move {
             };
             eprintln!("{what}");
         };
-        shards.move_to(self.shard, &self.to, tell).await.context("the move is not complete; the same command goes on with it")?;
+        match shards.move_to(self.shard, &self.to, tell).await {
+            Err(error @ MoveError::NoDatabase(_)) => return Err(error.into()),
+            moved => moved.context("the move is not complete; the same command goes on with it")?,
+        }
         println!("shard {} is in {}", self.shard, self.to);
         Ok(())
     }
