@@ -30,8 +30,15 @@ pub use server::{Connections, serve};
 
 use crate::{auth::Verifier, idempotency::InProgress, limits::Limiters, metrics::Metrics};
 
-/// What stands in the way of full service, in sentences for the operator; empty if nothing does.
-pub type Health = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+/// How the node does, asked for at each look.
+pub type Health = Arc<dyn Fn() -> Condition + Send + Sync>;
+
+pub struct Condition {
+    /// Whether messages can be sent here.
+    pub is_serving: bool,
+    /// What stands in the way of full service, in sentences for the operator; empty if nothing does.
+    pub troubles: Vec<String>,
+}
 
 /// Numbers about the engine, asked for at each look at the metrics.
 pub type Gauges = Arc<dyn Fn() -> Vec<Gauge> + Send + Sync>;

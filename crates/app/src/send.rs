@@ -4,7 +4,7 @@ use dunlin_model::{
     Accepted, Body, ClientId, Content, ContentHash, ConversationId, DedupKey, DedupRow, Message, MessageType, Metadata, Opening, Outcome,
     Pair, Rejection, Seq, UserId,
 };
-use dunlin_ports::Wanted;
+use dunlin_ports::{StoreError, Wanted};
 use tracing::debug;
 
 use crate::{App, AppError, SendToken, Sent, Submitted};
@@ -112,9 +112,11 @@ impl App {
         let pair = Pair::new(sender.clone(), to.clone());
         let conversation = ConversationId::direct(&pair);
         if !self.known.is_member(conversation, sender) {
-            match self.store.head(conversation).await? {
-                Some(head) => self.known.learn(conversation, &head),
-                None => self.must_exist(&[sender.clone(), to]).await?,
+            match self.store.head(conversation).await {
+                Ok(Some(head)) => self.known.learn(conversation, &head),
+                // While the store is away, messages wait in the log, also those that open a conversation.
+                Ok(None) | Err(StoreError::Unavailable(_)) => self.must_exist(&[sender.clone(), to]).await?,
+                Err(error) => return Err(error.into()),
             }
         }
         Ok((conversation, Some(Opening::Direct(pair))))

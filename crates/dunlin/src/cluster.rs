@@ -30,6 +30,8 @@ pub struct ClusterNode {
     pub messages: Arc<dunlin_cassandra::Messages>,
     log: Arc<dunlin_kafka::EventLog>,
     redis: Option<dunlin_redis::Cluster>,
+    /// If users are there.
+    postgres: Option<Arc<dunlin_postgres::Directory>>,
     shares: Arc<Shares>,
     stop: watch::Sender<bool>,
     /// Hear what other nodes tell, and look for what nobody told.
@@ -51,7 +53,7 @@ impl ClusterNode {
         if config.engines.directory == DirectoryEngine::Sqlite {
             make_folder(&config.server.data)?;
         }
-        let directory = directory(config).await.context("the directory")?;
+        let (directory, postgres) = directory_and_postgres(config).await.context("the directory")?;
         make_folder(&config.server.data)?;
         if config.engines.several_nodes && config.engines.directory == DirectoryEngine::Sqlite {
             warn!(folder = %config.server.data.display(), "users and server keys are in SQLite: all nodes must be on this machine and share the folder");
@@ -92,7 +94,7 @@ impl ClusterNode {
             async move { projector.run_shares(&shares, stopped).await }
         });
         info!(%node, "this node has joined");
-        Ok(ClusterNode { app, messages, log, redis, shares, stop, helping })
+        Ok(ClusterNode { app, messages, log, redis, postgres, shares, stop, helping })
     }
 
     /// What stands in the way of full service, in sentences for the operator.
@@ -107,8 +109,14 @@ impl ClusterNode {
             "what waits to be projected is older than half of the time that Kafka keeps it: nothing more is taken until it is not"
                 .to_owned()
         });
-        let others = [self.shares.trouble(), self.log.trouble(), redis, parked, overdue];
-        stuck.chain(others.into_iter().flatten()).collect()
+        let postgres = self.postgres.iter().flat_map(|postgres| postgres.troubles());
+        let others = [self.shares.trouble(), self.log.trouble(), self.messages.trouble(), redis, parked, overdue];
+        stuck.chain(others.into_iter().flatten()).chain(postgres).collect()
+    }
+
+    /// Whether messages can be sent here. They wait in the log for whatever else is away.
+    pub fn is_serving(&self) -> bool {
+        self.log.trouble().is_none() && !self.app.outcomes.is_overdue()
     }
 
     /// Numbers for dashboards, each with what it says.
@@ -277,10 +285,20 @@ fn ephemeral_and_bus(
 
 /// Users and server keys, wherever the configuration has them.
 pub async fn directory(config: &Config) -> Result<Arc<dyn Directory>> {
-    Ok(match config.engines.directory {
-        DirectoryEngine::Sqlite => Arc::new(dunlin_embedded::Directory::open(&config.server.data.join("directory.sqlite"))?),
-        DirectoryEngine::Postgres => Arc::new(dunlin_postgres::Directory::open(&postgres(config)?).await?),
-    })
+    Ok(directory_and_postgres(config).await?.0)
+}
+
+async fn directory_and_postgres(config: &Config) -> Result<(Arc<dyn Directory>, Option<Arc<dunlin_postgres::Directory>>)> {
+    match config.engines.directory {
+        DirectoryEngine::Sqlite => {
+            let sqlite = dunlin_embedded::Directory::open(&config.server.data.join("directory.sqlite"))?;
+            Ok((Arc::new(sqlite), None))
+        }
+        DirectoryEngine::Postgres => {
+            let postgres = Arc::new(dunlin_postgres::Directory::open(&postgres(config)?).await?);
+            Ok((postgres.clone(), Some(postgres)))
+        }
+    }
 }
 
 pub fn postgres(config: &Config) -> Result<dunlin_postgres::Options> {

@@ -143,6 +143,11 @@ impl Engine {
         [self.progress().trouble, self.folder.trouble(), self.folder.log.trouble(), alarm, parked].into_iter().flatten().collect()
     }
 
+    /// Whether messages can be sent, and become visible.
+    pub fn is_serving(&self) -> bool {
+        self.progress().trouble.is_none() && self.folder.trouble().is_none() && self.folder.log.trouble().is_none()
+    }
+
     /// Numbers for dashboards, each with what it says.
     pub fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
         let (sizes, stats, progress) = (self.folder.sizes(), self.folder.state_stats(), self.progress());

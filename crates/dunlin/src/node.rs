@@ -43,6 +43,14 @@ impl Node {
         }
     }
 
+    /// Whether messages can be sent here. What other nodes would suffer from just the same is no reason to send users to them.
+    pub fn is_serving(&self) -> bool {
+        match self {
+            Node::Embedded(engine) => engine.is_serving(),
+            Node::Cluster(node) => node.is_serving(),
+        }
+    }
+
     /// Numbers for dashboards, each with what it says.
     pub fn gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
         match self {

@@ -4,6 +4,7 @@
 //! Traits are shaped for the weakest backend: no transaction across partitions, repeatable writes, bounded pages.
 
 mod blob_store;
+mod breaker;
 mod clock;
 mod directory;
 mod ephemeral;
@@ -14,6 +15,7 @@ mod message_store;
 mod session_bus;
 
 pub use blob_store::{BLOB_CHUNK_BYTES_MAX, Blob, BlobStore, ByteRange, Chunks, Put};
+pub use breaker::Breaker;
 pub use clock::Clock;
 pub use directory::{Directory, PHONE_CLAIM_MS_MAX};
 pub use ephemeral::{AnswerKey, Ephemeral};

@@ -12,6 +12,7 @@ mod bare;
 mod buckets;
 mod error;
 mod feed_months;
+mod flights;
 mod life;
 mod options;
 mod read;

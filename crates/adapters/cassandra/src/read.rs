@@ -44,8 +44,7 @@ impl MessageStore for Messages {
     }
 
     async fn head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
-        let row: Option<(Option<Vec<u8>>,)> = self.row(&self.statements.head, (conversation.to_string(),)).await?;
-        row.and_then(|(head,)| head).map(|head| decode(&head).or_corrupt()).transpose()
+        self.shared.heads.ask(conversation, || self.read_head(conversation)).await
     }
 
     /// In the order of tokens. Two ids may share one: then they come in the order of their texts.
@@ -86,31 +85,8 @@ impl MessageStore for Messages {
         order: Order,
         limit: usize,
     ) -> Result<Vec<MessageRow>, StoreError> {
-        if range.after >= range.before {
-            return Ok(Vec::new());
-        }
-        // Most conversations have one bucket, and any row of it tells.
-        let mut first = None;
-        if !self.buckets.is_long(conversation) {
-            let rows = self.messages_in(conversation, 0, range, order, limit).await?;
-            let is_all = !rows.is_empty() && !self.buckets.is_long(conversation);
-            if is_all || (order == Order::OldestFirst && rows.len() >= limit) {
-                return Ok(rows);
-            }
-            first = Some(rows);
-        }
-        let mut found = Vec::new();
-        for bucket in self.buckets(conversation, range, order).await? {
-            let rest = limit - found.len();
-            found.extend(match first.take().filter(|_| bucket == 0) {
-                Some(rows) => rows.into_iter().take(rest).collect(),
-                None => self.messages_in(conversation, bucket, range, order, rest).await?,
-            });
-            if found.len() >= limit {
-                break;
-            }
-        }
-        Ok(found)
+        let question = (conversation, range, order, limit);
+        self.shared.messages.ask(question, || self.read_messages(conversation, range, order, limit)).await
     }
 
     async fn index_at_n(&self, conversation: ConversationId, n: N) -> Result<Option<IndexRow>, StoreError> {
@@ -137,21 +113,7 @@ impl MessageStore for Messages {
     }
 
     async fn reactions(&self, conversation: ConversationId, range: SeqRange, limit: usize) -> Result<Vec<ReactionRow>, StoreError> {
-        let mut found = Vec::new();
-        for bucket in self.buckets(conversation, range, Order::OldestFirst).await? {
-            let rest = to_limit(limit - found.len());
-            let values = (conversation.to_string(), of_bucket(bucket), of_seq(range.after), of_seq(range.before), rest);
-            let rows: Vec<(i64, String, String, Option<bool>, Option<i64>)> = self.rows(&self.statements.reactions, values).await?;
-            for (target, by, emoji, is_on, written) in rows {
-                let Some((at, value)) = cell(is_on, written)? else { continue };
-                let emoji = Emoji::parse(&emoji).map_err(|error| corrupt(&error))?;
-                found.push(ReactionRow { target: seq(target)?, user: user(&by)?, emoji, on: Cell { at, value } });
-            }
-            if found.len() >= limit {
-                break;
-            }
-        }
-        Ok(found)
+        self.shared.reactions.ask((conversation, range, limit), || self.read_reactions(conversation, range, limit)).await
     }
 
     async fn edits(&self, conversation: ConversationId, target: Seq, limit: usize) -> Result<Vec<EditRow>, StoreError> {
@@ -199,13 +161,8 @@ impl MessageStore for Messages {
     }
 
     async fn members(&self, conversation: ConversationId, after: Option<UserId>, limit: usize) -> Result<Vec<MemberRow>, StoreError> {
-        type Columns = (String, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
-        let after = after.as_ref().map_or("", UserId::as_str);
-        let rows: Vec<Columns> = self.rows(&self.statements.members, (conversation.to_string(), after, to_limit(limit))).await?;
-        let row = |(name, read, read_at, delivered, delivered_at): Columns| {
-            Ok(MemberRow { user: user(&name)?, read: mark(read, read_at)?, delivered: mark(delivered, delivered_at)? })
-        };
-        rows.into_iter().map(row).collect()
+        let question = (conversation, after.clone(), limit);
+        self.shared.members.ask(question, || self.read_members(conversation, after, limit)).await
     }
 
     async fn mark_delivered(&self, conversation: ConversationId, user: &UserId, mark: Mark) -> Result<(), StoreError> {
@@ -294,6 +251,73 @@ impl Messages {
     async fn message_in(&self, conversation: ConversationId, bucket: u32, seq: Seq) -> Result<Option<MessageRow>, StoreError> {
         let row: Option<MessageColumns> = self.row(&self.statements.message, (thread(conversation, bucket), of_seq(seq))).await?;
         Ok(self.learnt(conversation, bucket, row.into_iter().collect())?.pop())
+    }
+
+    async fn read_head(&self, conversation: ConversationId) -> Result<Option<Head>, StoreError> {
+        let row: Option<(Option<Vec<u8>>,)> = self.row(&self.statements.head, (conversation.to_string(),)).await?;
+        row.and_then(|(head,)| head).map(|head| decode(&head).or_corrupt()).transpose()
+    }
+
+    async fn read_messages(
+        &self,
+        conversation: ConversationId,
+        range: SeqRange,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<MessageRow>, StoreError> {
+        if range.after >= range.before {
+            return Ok(Vec::new());
+        }
+        // Most conversations have one bucket, and any row of it tells.
+        let mut first = None;
+        if !self.buckets.is_long(conversation) {
+            let rows = self.messages_in(conversation, 0, range, order, limit).await?;
+            let is_all = !rows.is_empty() && !self.buckets.is_long(conversation);
+            if is_all || (order == Order::OldestFirst && rows.len() >= limit) {
+                return Ok(rows);
+            }
+            first = Some(rows);
+        }
+        let mut found = Vec::new();
+        for bucket in self.buckets(conversation, range, order).await? {
+            let rest = limit - found.len();
+            found.extend(match first.take().filter(|_| bucket == 0) {
+                Some(rows) => rows.into_iter().take(rest).collect(),
+                None => self.messages_in(conversation, bucket, range, order, rest).await?,
+            });
+            if found.len() >= limit {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn read_reactions(&self, conversation: ConversationId, range: SeqRange, limit: usize) -> Result<Vec<ReactionRow>, StoreError> {
+        let mut found = Vec::new();
+        for bucket in self.buckets(conversation, range, Order::OldestFirst).await? {
+            let rest = to_limit(limit - found.len());
+            let values = (conversation.to_string(), of_bucket(bucket), of_seq(range.after), of_seq(range.before), rest);
+            let rows: Vec<(i64, String, String, Option<bool>, Option<i64>)> = self.rows(&self.statements.reactions, values).await?;
+            for (target, by, emoji, is_on, written) in rows {
+                let Some((at, value)) = cell(is_on, written)? else { continue };
+                let emoji = Emoji::parse(&emoji).map_err(|error| corrupt(&error))?;
+                found.push(ReactionRow { target: seq(target)?, user: user(&by)?, emoji, on: Cell { at, value } });
+            }
+            if found.len() >= limit {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn read_members(&self, conversation: ConversationId, after: Option<UserId>, limit: usize) -> Result<Vec<MemberRow>, StoreError> {
+        type Columns = (String, Option<i64>, Option<i64>, Option<i64>, Option<i64>);
+        let after = after.as_ref().map_or("", UserId::as_str);
+        let rows: Vec<Columns> = self.rows(&self.statements.members, (conversation.to_string(), after, to_limit(limit))).await?;
+        let row = |(name, read, read_at, delivered, delivered_at): Columns| {
+            Ok(MemberRow { user: user(&name)?, read: mark(read, read_at)?, delivered: mark(delivered, delivered_at)? })
+        };
+        rows.into_iter().map(row).collect()
     }
 
     async fn messages_in(

@@ -8,11 +8,13 @@ use std::{
     time::Duration,
 };
 
-use dunlin_ports::StoreError;
+use dunlin_model::{ConversationId, Head, MemberRow, MessageRow, ReactionRow, UserId};
+use dunlin_ports::{Breaker, Order, SeqRange, StoreError};
 use futures::{Stream, StreamExt as _, TryStreamExt as _, future::BoxFuture};
 use scylla::{
     client::{execution_profile::ExecutionProfile, session::Session, session_builder::SessionBuilder},
     deserialize::row::DeserializeRow,
+    errors::ExecutionError,
     policies::load_balancing::DefaultPolicy,
     serialize::row::SerializeRow,
     statement::{
@@ -28,10 +30,18 @@ use crate::{
     buckets::Buckets,
     error::{OrCorrupt as _, of_read, of_write},
     feed_months::FeedMonths,
+    flights::Flights,
     schema, server,
     statements::Statements,
     tls,
 };
+
+/// How long calls fail one after the other before it is not asked any more.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How many reads wait for their turn, and for how long. More are turned away, rather than kept for longer than anyone waits.
+const WAITING_MAX: usize = 4_096;
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Requests to Cassandra; what is written together is one.
 #[derive(Clone, Copy, Debug)]
@@ -46,13 +56,25 @@ pub(crate) struct Line<'a> {
     pub values: Box<dyn SerializeRow + Send + Sync + 'a>,
 }
 
+/// What many ask for at once when a conversation is in the news.
+#[derive(Default)]
+pub(crate) struct Shared {
+    pub heads: Flights<ConversationId, Option<Head>>,
+    pub messages: Flights<(ConversationId, SeqRange, Order, usize), Vec<MessageRow>>,
+    pub reactions: Flights<(ConversationId, SeqRange, usize), Vec<ReactionRow>>,
+    pub members: Flights<(ConversationId, Option<UserId>, usize), Vec<MemberRow>>,
+}
+
 pub struct Messages {
     pub(crate) session: Session,
     pub(crate) statements: Statements,
     pub(crate) feed_months: FeedMonths,
     pub(crate) buckets: Buckets,
+    pub(crate) shared: Shared,
     /// How many requests may be under way.
-    permits: Semaphore,
+    turns: Semaphore,
+    places: Semaphore,
+    pub(crate) breaker: Breaker,
     writes: AtomicU64,
     reads: AtomicU64,
     pub(crate) options: Options,
@@ -68,13 +90,16 @@ impl Messages {
         let session = connect(&options).await?;
         schema::check(&session, &options).await?;
         let statements = Statements::prepare(&session, &options.keyspace).await?;
-        let permits = Semaphore::new(options.in_flight_max);
+        let turns = Semaphore::new(options.in_flight_max);
         Ok(Messages {
             session,
             statements,
             feed_months: FeedMonths::default(),
             buckets: Buckets::default(),
-            permits,
+            shared: Shared::default(),
+            turns,
+            places: Semaphore::new(WAITING_MAX),
+            breaker: Breaker::new("Cassandra", PATIENCE),
             writes: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             options,
@@ -83,9 +108,8 @@ impl Messages {
 
     /// Durable on a quorum of the replicas on return.
     pub(crate) async fn write(&self, statement: &PreparedStatement, values: impl SerializeRow) -> Result<(), StoreError> {
-        let _permit = self.permit().await;
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        self.session.execute_unpaged(statement, values).await.map(drop).map_err(of_write)
+        let _turn = self.turn_to_write().await?;
+        self.answer(self.session.execute_unpaged(statement, values).await, of_write).map(drop)
     }
 
     /// Writes what goes to one partition, maybe of several tables, as one mutation: all of it or nothing.
@@ -93,8 +117,7 @@ impl Messages {
         if let [line] = &lines[..] {
             return self.write(line.statement, &line.values).await;
         }
-        let _permit = self.permit().await;
-        self.writes.fetch_add(1, Ordering::Relaxed);
+        let _turn = self.turn_to_write().await?;
         let mut batch = Batch::new(BatchType::Unlogged);
         batch.set_is_idempotent(true);
         let mut values = Vec::with_capacity(lines.len());
@@ -102,7 +125,7 @@ impl Messages {
             batch.append_statement(line.statement.clone());
             values.push(line.values);
         }
-        self.session.batch(&batch, values).await.map(drop).map_err(of_write)
+        self.answer(self.session.batch(&batch, values).await, of_write).map(drop)
     }
 
     /// How many there were since it was opened.
@@ -114,9 +137,50 @@ impl Messages {
         &self.session
     }
 
-    async fn permit(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
-        self.permits.acquire().await.ok()
+    /// Why it is not asked at present.
+    pub fn trouble(&self) -> Option<String> {
+        self.breaker.trouble()
+    }
+
+    /// Only projectors write, and so many events at a time as they may; so nobody is turned away.
+    async fn turn_to_write(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        let turn = self.turns.acquire().await.expect("it is never closed");
+        self.breaker.check()?;
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        Ok(turn)
+    }
+
+    async fn turn_to_read(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        self.breaker.check()?;
+        let turn = match self.turns.try_acquire() {
+            Ok(turn) => turn,
+            Err(_) => {
+                let busy = || StoreError::Unavailable("Cassandra: too many requests are under way".to_owned());
+                let _place = self.places.try_acquire().map_err(|_| busy())?;
+                let turn = tokio::time::timeout(WAIT_MAX, self.turns.acquire()).await.map_err(|_| busy())?;
+                turn.expect("it is never closed")
+            }
+        };
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        Ok(turn)
+    }
+
+    /// What came of a request, noted.
+    pub(crate) fn answer<T>(
+        &self,
+        answer: Result<T, ExecutionError>,
+        meaning: impl FnOnce(ExecutionError) -> StoreError,
+    ) -> Result<T, StoreError> {
+        match answer.map_err(meaning) {
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
+                self.breaker.failed(&error.to_string());
+                Err(error)
+            }
+            answered => {
+                self.breaker.answered();
+                answered
+            }
+        }
     }
 
     /// All rows of a bounded query.
@@ -124,9 +188,9 @@ impl Messages {
     where
         R: for<'f, 'm> DeserializeRow<'f, 'm>,
     {
-        let _permit = self.permit().await;
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        let result = self.session.execute_unpaged(statement, values).await.map_err(of_read)?.into_rows_result().or_corrupt()?;
+        let _turn = self.turn_to_read().await?;
+        let answer = self.answer(self.session.execute_unpaged(statement, values).await, of_read)?;
+        let result = answer.into_rows_result().or_corrupt()?;
         result.rows::<R>().or_corrupt()?.map(|row| row.or_corrupt()).collect()
     }
 

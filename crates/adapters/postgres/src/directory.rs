@@ -23,6 +23,8 @@ const SHARDS_AT_ONCE: usize = 8;
 /// How often a node asks where shards are, though nothing told it that it is wrong: so that it no longer needs a database that all
 /// shards have left.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// And while one does not answer.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub struct Directory {
     pub(crate) router: Arc<Router>,
@@ -48,6 +50,11 @@ impl Directory {
 }
 
 impl Directory {
+    /// Which databases are not asked at present, and why.
+    pub fn troubles(&self) -> Vec<String> {
+        self.router.troubles().chain(self.lookup.0.trouble()).collect()
+    }
+
     pub(crate) fn phones(&self, deadline: Instant) -> Phones<'_> {
         Phones { router: &self.router, lookup: &self.lookup, deadline }
     }
@@ -55,10 +62,11 @@ impl Directory {
 
 /// Ends with the directory.
 async fn look_now_and_then(router: Weak<Router>, call_timeout: Duration) {
+    let mut pause = LOOK_EVERY;
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(pause).await;
         let Some(router) = router.upgrade() else { return };
-        router.look(Instant::now() + call_timeout).await;
+        pause = if router.look(Instant::now() + call_timeout).await { LOOK_EVERY } else { LOOK_AGAIN };
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use dunlin_ports::Breaker;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
@@ -33,10 +34,19 @@ pub struct Pool {
     turns: Arc<Semaphore>,
     places: Semaphore,
     idle: Mutex<Vec<Client>>,
+    breaker: Breaker,
 }
 
 impl Pool {
-    pub fn new(name: &str, config: Config, connector: Connector, connections_max: usize, wait_max: Duration) -> Arc<Pool> {
+    /// One that does not answer for as long as a call may take is not asked any more.
+    pub fn new(
+        name: &str,
+        config: Config,
+        connector: Connector,
+        connections_max: usize,
+        wait_max: Duration,
+        call_timeout: Duration,
+    ) -> Arc<Pool> {
         Arc::new(Pool {
             name: name.to_owned(),
             hosts: each_host(&config),
@@ -45,11 +55,13 @@ impl Pool {
             turns: Arc::new(Semaphore::new(connections_max)),
             places: Semaphore::new(WAITING_MAX),
             idle: Mutex::default(),
+            breaker: Breaker::new(format!("PostgreSQL {name}"), call_timeout),
         })
     }
 
     /// A connection for a call that must end by `deadline`.
     pub async fn get(self: &Arc<Pool>, deadline: Instant) -> Result<Loan, Fault> {
+        self.breaker.check().map_err(Fault::Final)?;
         let Ok(_place) = self.places.try_acquire() else {
             return Err(Fault::Passing(format!("{WAITING_MAX} calls wait for PostgreSQL {} already", self.name)));
         };
@@ -82,6 +94,7 @@ impl Pool {
                 Err(_) => why = "connecting took too long".to_owned(),
             }
         }
+        self.breaker.failed(&why);
         Err(Fault::Passing(format!("PostgreSQL {}: {why}", self.name)))
     }
 
@@ -96,6 +109,11 @@ impl Pool {
             }
         });
         Ok(client)
+    }
+
+    /// Why it is not asked at present.
+    pub fn trouble(&self) -> Option<String> {
+        self.breaker.trouble()
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
@@ -156,7 +174,10 @@ impl Loan {
     /// Ends a transaction well.
     pub async fn commit(self) -> Result<(), Fault> {
         match timeout_at(self.patience(), self.client.batch_execute("COMMIT")).await {
-            Ok(Ok(())) => self.give_back(),
+            Ok(Ok(())) => {
+                self.pool.breaker.answered();
+                self.give_back();
+            }
             Ok(Err(error)) => return Err(of_commit(&self.pool.name, &error)),
             Err(_) => return Err(Fault::Doubtful(format!("PostgreSQL {} did not confirm a commit in time", self.pool.name))),
         }
@@ -186,8 +207,18 @@ impl Loan {
 
     async fn in_time<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Fault> {
         match timeout_at(self.patience(), asked).await {
-            Ok(answer) => answer.map_err(|error| of_statement(&self.pool.name, &error)),
-            Err(_) => Err(Fault::Passing(format!("PostgreSQL {} did not answer in time", self.pool.name))),
+            Ok(answer) => {
+                match &answer {
+                    // It broke off.
+                    Err(error) if error.code().is_none() => self.pool.breaker.failed(&reason(error)),
+                    _ => self.pool.breaker.answered(),
+                }
+                answer.map_err(|error| of_statement(&self.pool.name, &error))
+            }
+            Err(_) => {
+                self.pool.breaker.failed("no answer in time");
+                Err(Fault::Passing(format!("PostgreSQL {} did not answer in time", self.pool.name)))
+            }
         }
     }
 }

@@ -128,20 +128,30 @@ impl Router {
         }
     }
 
-    /// Asks all databases anew where shards are, unless someone does already.
-    pub async fn look(&self, deadline: Instant) {
-        let Ok(_looking) = self.looking.try_acquire() else { return };
+    /// Why some databases are not asked at present.
+    pub fn troubles(&self) -> impl Iterator<Item = String> {
+        self.pools.iter().filter_map(|pool| pool.trouble())
+    }
+
+    /// Asks all databases anew where shards are, unless someone does already. Whether all that were asked have answered.
+    pub async fn look(&self, deadline: Instant) -> bool {
+        let Ok(_looking) = self.looking.try_acquire() else { return true };
+        let mut have_answered = true;
         let mut told = self.known.read().unwrap_or_else(PoisonError::into_inner).told.clone();
         for (pool, told) in self.pools.iter().zip(&mut told) {
             match ask(pool, deadline).await {
                 Ok(now) => *told = now,
-                Err(fault) => warn!(database = pool.name, why = fault.why(), "failed to ask a database for its shards"),
+                Err(fault) => {
+                    have_answered = false;
+                    warn!(database = pool.name, why = fault.why(), "failed to ask a database for its shards");
+                }
             }
         }
         match Map::of(&named(&self.pools, &told)) {
             Ok(map) => self.learn(map, told),
             Err(error) => warn!(%error, "databases disagree about where shards are; going on with what was known"),
         }
+        have_answered
     }
 
     fn learn(&self, map: Map, told: Vec<Vec<Stay>>) {

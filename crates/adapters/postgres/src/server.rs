@@ -24,7 +24,8 @@ const MAJOR_MIN: u32 = 14;
 pub fn pools(options: &Options) -> Result<(Vec<Arc<Pool>>, Arc<Pool>), StartError> {
     let connector = tls::connector()?;
     let configs = options.databases.iter().zip(options.configs()?);
-    let pool = |name: &str, config| Pool::new(name, config, connector.clone(), options.connections_max, options.wait_max);
+    let (connections_max, wait_max, call_timeout) = (options.connections_max, options.wait_max, options.call_timeout);
+    let pool = |name: &str, config| Pool::new(name, config, connector.clone(), connections_max, wait_max, call_timeout);
     let lookup = pool(LOOKUP, options.lookup_config()?);
     Ok((configs.map(|(database, config)| pool(&database.name, config)).collect(), lookup))
 }

@@ -1,14 +1,14 @@
-//! `/healthz`: the process answers. `/readyz`: everything works, or what does not.
+//! `/healthz`: the process answers. `/readyz`: messages can be sent, and what does not work.
 
 use axum::{Json, extract::State, http::StatusCode, response::IntoResponse};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::Api;
+use crate::{Api, Condition};
 
 #[derive(Serialize, ToSchema)]
 pub(super) struct HealthAnswer {
-    /// `alive`, `ready` or `degraded`.
+    /// `alive`; `ready`, `degraded` or `unavailable`.
     status: &'static str,
     reasons: Vec<String>,
 }
@@ -19,12 +19,16 @@ pub(super) async fn alive() -> impl IntoResponse {
     Json(HealthAnswer { status: "alive", reasons: Vec::new() })
 }
 
-/// Whether everything works, or what does not.
+/// Whether everything works, or what does not. An engine that all nodes share is no reason to take them all away: as long as messages can be sent here, the status is 200.
 #[utoipa::path(get, path = "/readyz", tag = "operation", operation_id = "is_ready", security(()),
-    responses((status = 200, body = HealthAnswer), (status = 503, description = "Something does not work", body = HealthAnswer)))]
+    responses((status = 200, body = HealthAnswer), (status = 503, description = "Messages can't be sent here", body = HealthAnswer)))]
 pub(super) async fn ready(State(api): State<Api>) -> impl IntoResponse {
-    let mut reasons = (api.health)();
+    let Condition { is_serving, troubles: mut reasons } = (api.health)();
     reasons.extend(api.verifier.trouble());
-    let (code, status) = if reasons.is_empty() { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "degraded") };
+    let (code, status) = match (is_serving, reasons.is_empty()) {
+        (true, true) => (StatusCode::OK, "ready"),
+        (true, false) => (StatusCode::OK, "degraded"),
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+    };
     (code, Json(HealthAnswer { status, reasons }))
 }

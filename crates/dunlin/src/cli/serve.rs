@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use dunlin::{config::Config, dev, node::Node, secrets};
 use dunlin_api::{
-    Connections, Gauge, RateLimits,
+    Condition, Connections, Gauge, RateLimits,
     auth::{Jwks, JwksSource, Verifier},
 };
 use dunlin_app::App;
@@ -124,12 +124,13 @@ fn service(config: &Config, node: &Arc<Node>, verifier: Verifier, is_dev: bool) 
         metrics_are_open: config.server.metrics_open || is_dev,
         dev: is_dev,
     };
-    let (troubles, gauges) = (Arc::clone(node), Arc::clone(node));
+    let (health, gauges) = (Arc::clone(node), Arc::clone(node));
+    let health = move || Condition { is_serving: health.is_serving(), troubles: health.troubles() };
     let gauges = move || {
         let memory = ("resident_memory_bytes", "Memory of this process", resident_bytes());
         gauges.gauges().into_iter().chain([memory]).map(|(name, help, value)| Gauge { name, help, value }).collect()
     };
-    dunlin_api::Service::new(node.app().clone(), verifier, Arc::new(move || troubles.troubles()), Arc::new(gauges), options)
+    dunlin_api::Service::new(node.app().clone(), verifier, Arc::new(health), Arc::new(gauges), options)
 }
 
 fn resident_bytes() -> f64 {

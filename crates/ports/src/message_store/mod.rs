@@ -177,7 +177,7 @@ pub struct Known {
 }
 
 /// Seqs strictly between two.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SeqRange {
     pub after: Seq,
     pub before: Seq,
@@ -191,7 +191,7 @@ impl SeqRange {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Order {
     NewestFirst,
     OldestFirst,
