@@ -27,6 +27,10 @@ pub struct ClusterReport {
     pub costs: Vec<Alone>,
     /// One read after the other, without HTTP.
     pub reads: Vec<Alone>,
+    /// Readers of one conversation, and how many queries each page took.
+    pub hot: Vec<Hot>,
+    /// Users: the driver alone and the directory, writing, then reading. Empty if they are in SQLite.
+    pub directory: Vec<Alone>,
     pub check: Verdict,
 }
 
@@ -37,6 +41,13 @@ pub struct Alone {
     pub per_s: f64,
     pub latency: Summary,
     pub cpu: Vec<Spent>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Hot {
+    pub readers: usize,
+    pub pages_per_s: f64,
+    pub queries_per_page: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -76,6 +87,10 @@ pub fn table(report: &ClusterReport) -> String {
     part("sends over HTTP", sends(&report.sends));
     part("one message after the other, without HTTP", alone(&report.costs));
     part("one read after the other, without HTTP", alone(&report.reads));
+    part("the newest 50 of one conversation, without HTTP", hot(&report.hot));
+    if !report.directory.is_empty() {
+        part("users", alone(&report.directory));
+    }
     part("in short", short(report));
     let _ = writeln!(text, "\n{}", report.check.sentence());
     text
@@ -88,6 +103,12 @@ fn alone(all: &[Alone]) -> Vec<Vec<String>> {
         let front = vec![one.what.clone(), one.at_once.to_string(), number(one.per_s)];
         rows.push([front, plain(&one.latency), spent(&one.cpu)].concat());
     }
+    rows
+}
+
+fn hot(all: &[Hot]) -> Vec<Vec<String>> {
+    let mut rows = vec![cells(["readers", "pages a second", "queries a page"])];
+    rows.extend(all.iter().map(|hot| vec![hot.readers.to_string(), number(hot.pages_per_s), format!("{:.2}", hot.queries_per_page)]));
     rows
 }
 
@@ -119,6 +140,10 @@ fn short(report: &ClusterReport) -> Vec<Vec<String>> {
     let mut rows = vec![row("", "here".into(), "target")];
     rows.push(row("the log, of the bare producer", ratio(&report.log), ">= 0.5"));
     rows.push(row("the projector, of the bare driver", ratio(&report.store), ">= 0.5"));
+    if let [write, write_ours, read, read_ours] = &report.directory[..] {
+        rows.push(row("users written, of the bare driver", format!("{:.2}", write_ours.per_s / write.per_s), ">= 0.5"));
+        rows.push(row("users read, of the bare driver", format!("{:.2}", read_ours.per_s / read.per_s), ">= 0.5"));
+    }
     let lag: Vec<f64> = report.sends.iter().filter(|sends| sends.what.starts_with("60 %")).map(|sends| sends.run.visible.p50_us).collect();
     if let ([first, ..], [.., last]) = (&lag[..], &lag[..]) {
         rows.push(row("visible p50 at 60 %, end of beginning", format!("{:.2}", last / first), "about 1"));

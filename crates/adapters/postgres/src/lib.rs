@@ -7,6 +7,7 @@
 //! - `users`, `server_keys`, `tokens`, `tasks`, `blocks` map the port to statements, `phones` what is unique over all shards; `directory`
 //!   puts them together.
 
+pub mod bare;
 mod blocks;
 mod columns;
 mod directory;

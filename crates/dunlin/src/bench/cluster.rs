@@ -15,11 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use dunlin_app::{App, Destination, HistoryQuery, InboxQuery, SendMessage};
 use dunlin_bench::{
     Lane, Latencies, Ledger, People, Progress, Summary, closed,
-    cluster::{Alone, ClusterReport, Sends as SendsOverHttp, Spent, table},
+    cluster::{Alone, ClusterReport, Hot, Sends as SendsOverHttp, Spent, table},
     http::{Cpu, Run, Site, check, listener},
     report::Machine,
     sends::{Aim, Pace, Sends},
@@ -27,9 +27,10 @@ use dunlin_bench::{
 };
 use dunlin_client::Client;
 use dunlin_model::{
-    Body, ClientId, Content, ConversationId, Event, EventId, Message, MessageType, Opening, Pair, Partition, RULES, Seq, UserChange, UserId,
+    Body, ClientId, Content, ConversationId, Event, EventId, Field, Message, MessageType, Millis, Name, Opening, Pair, Partition, RULES, Seq,
+    UserChange, UserId,
 };
-use dunlin_ports::EventLog as _;
+use dunlin_ports::{Directory as _, EventLog as _};
 use futures::StreamExt as _;
 
 use super::{
@@ -37,7 +38,7 @@ use super::{
     seconds,
 };
 use crate::{
-    cluster::{ClusterNode, cassandra, kafka},
+    cluster::{ClusterNode, cassandra, kafka, postgres},
     config::{Config, DirectoryEngine},
     life,
 };
@@ -102,14 +103,25 @@ async fn measure(args: &ClusterBench) -> Result<ClusterReport> {
     ensure!(!config.is_embedded(), "{} names no cluster: `dunlin bench` measures a data folder", args.config.display());
     let name = format!("dunlin_bench_{:x}", unix_s());
     let scratch = dunlin_bench::scratch(&args.dir).with_context(|| format!("failed to make a folder in {}", args.dir.display()))?;
-    (config.kafka.topic, config.cassandra.keyspace, config.redis.prefix) = (name.clone(), name.clone(), name);
+    let users = match config.engines.directory {
+        DirectoryEngine::Sqlite => None,
+        DirectoryEngine::Postgres => Some(postgres(&config)?),
+    };
+    (config.kafka.topic, config.cassandra.keyspace, config.redis.prefix) = (name.clone(), name.clone(), name.clone());
     // Users of its own, too.
     (config.server.data, config.engines.directory) = (scratch.path().join("data"), DirectoryEngine::Sqlite);
     life::make(&config).await?;
     let phase_s = if args.quick { 0.5 } else { args.seconds };
-    let bench = Bench { args, config: &config, lasting: Duration::from_secs_f64(phase_s), progress: Progress::new(20) };
-    let report = bench.run(phase_s).await;
+    let bench = Bench { args, config: &config, users, name, lasting: Duration::from_secs_f64(phase_s), progress: Progress::new(26) };
+    // Someone who has seen enough is left with nothing to clear up.
+    let report = tokio::select! {
+        report = bench.run(phase_s) => report,
+        _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+    };
     // Whatever came of it.
+    if let Some(users) = &bench.users {
+        dunlin_postgres::bare::drop_scratch(users, &bench.name).await.context("failed to delete the bench's database")?;
+    }
     dunlin_kafka::delete_topic(&kafka(&config)?).await.context("failed to delete the bench's topic")?;
     dunlin_cassandra::schema::delete(&cassandra(&config)?).await.context("failed to delete the bench's keyspace")?;
     report
@@ -118,6 +130,10 @@ async fn measure(args: &ClusterBench) -> Result<ClusterReport> {
 struct Bench<'a> {
     args: &'a ClusterBench,
     config: &'a Config,
+    /// Where PostgreSQL is, if the configuration has users there.
+    users: Option<dunlin_postgres::Options>,
+    /// Of keyspace, topic and database.
+    name: String,
     lasting: Duration,
     progress: Progress,
 }
@@ -127,6 +143,7 @@ impl Bench<'_> {
         let run = format!("-{:x}", unix_s());
         let people = Arc::new(People::of_run(if self.args.quick { USERS_QUICK } else { USERS }, &run)?);
         let mut ledger = Ledger::default();
+        let directory = self.directory().await?;
         let log = self.log(&people).await?;
         let bare = self.bare_driver(&people).await?;
         let backlog = self.backlog(&people).await?;
@@ -142,6 +159,7 @@ impl Bench<'_> {
         self.sends(&node.app, &people, &mut ledger, vec![Aim::These(share); AT_ONCE], None).await?;
         costs.push(self.one_by_one(&node.app, &people, &mut ledger, &format!("one of {LONG} messages"), long).await?);
         let reads = self.reads(&node.app, &people).await?;
+        let hot = [self.hot(&node, &people, 1).await?, self.hot(&node, &people, AT_ONCE).await?].into();
         costs.push(self.one_by_one(&node.app, &people, &mut ledger, "a short one, after all these", people.quiet(2)).await?);
         node.leave().await;
         drop(node);
@@ -175,8 +193,78 @@ impl Bench<'_> {
             sends,
             costs,
             reads,
+            hot,
+            directory,
             check,
         })
+    }
+
+    /// A bare driver with one statement each, and the directory, in a database of its own.
+    async fn directory(&self) -> Result<Vec<Alone>> {
+        let Some(users) = &self.users else { return Ok(Vec::new()) };
+        self.progress.phase("a database for users");
+        let scratch = dunlin_postgres::bare::make_scratch(users, &self.name).await?;
+        let bare = Arc::new(dunlin_postgres::bare::Bare::open(&scratch).await?);
+        let directory = Arc::new(dunlin_postgres::Directory::open(&scratch).await?);
+        let written = Arc::new([AtomicU64::new(1), AtomicU64::new(1)]);
+        let (driver, last) = (Arc::clone(&bare), Arc::clone(&written));
+        let bare_write = move |number: u64| {
+            let (bare, last) = (Arc::clone(&driver), Arc::clone(&last));
+            async move {
+                bare.write(number).await?;
+                last[0].fetch_max(number, Ordering::Relaxed);
+                Ok(())
+            }
+        };
+        let (written_to, last) = (Arc::clone(&directory), Arc::clone(&written));
+        let write = move |number: u64| {
+            let (directory, last) = (Arc::clone(&written_to), Arc::clone(&last));
+            async move {
+                let change = UserChange { display_name: Field::Set(Name::parse("Somebody")?), ..UserChange::default() };
+                directory.upsert_user(&user_numbered(number)?, change, Millis(number)).await?;
+                last[1].fetch_max(number, Ordering::Relaxed);
+                Ok(())
+            }
+        };
+        let (driver, last) = (Arc::clone(&bare), Arc::clone(&written));
+        let bare_read = move |number: u64| {
+            let (bare, last) = (Arc::clone(&driver), Arc::clone(&last));
+            async move {
+                let number = 1 + number % (last[0].load(Ordering::Relaxed) / 2).max(1);
+                ensure!(bare.read(number).await?, "the bare driver's user {number} is not there");
+                Ok(())
+            }
+        };
+        let last = Arc::clone(&written);
+        let read = move |number: u64| {
+            let (directory, last) = (Arc::clone(&directory), Arc::clone(&last));
+            async move {
+                let number = 1 + number % (last[1].load(Ordering::Relaxed) / 2).max(1);
+                ensure!(directory.user(&user_numbered(number)?).await?.is_some(), "user {number} is not there");
+                Ok(())
+            }
+        };
+        Ok(vec![
+            self.alone("a bare driver writes users", AT_ONCE, bare_write).await?,
+            self.alone("the directory", AT_ONCE, write).await?,
+            self.alone("a bare driver reads users", AT_ONCE, bare_read).await?,
+            self.alone("the directory", AT_ONCE, read).await?,
+        ])
+    }
+
+    /// Readers of one conversation, all at once.
+    async fn hot(&self, node: &ClusterNode, people: &People, readers: usize) -> Result<Hot> {
+        let (one, other) = people.quiet(2);
+        let conversation = ConversationId::direct(&Pair::new(one.clone(), other.clone()));
+        let app = node.app.clone();
+        let read = move |number: u64| {
+            let (app, reader) = (app.clone(), if number % 2 == 0 { one.clone() } else { other.clone() });
+            async move { Ok(app.history(&reader, conversation, HistoryQuery::Newest, 50).await.map(drop)?) }
+        };
+        let before = node.messages.requests().reads;
+        let measured = self.alone(&format!("{readers} readers of one conversation"), readers, read).await?;
+        let queries = node.messages.requests().reads - before;
+        Ok(Hot { readers, pages_per_s: measured.per_s, queries_per_page: queries as f64 / measured.latency.count.max(1) as f64 })
     }
 
     /// A bare producer, and the log, on a topic that nobody projects.
@@ -453,6 +541,10 @@ fn message_event(number: u64, content: &Content) -> Event {
         metadata: None,
     });
     Event { id: EventId(u128::from(number).to_be_bytes()), key: body.log_key(), rules: RULES, origin: None, actor: Some(from), body }
+}
+
+fn user_numbered(number: u64) -> Result<UserId> {
+    Ok(UserId::parse(&format!("user-{number}"))?)
 }
 
 fn over_http(what: String, run: Run, costs: Costs) -> SendsOverHttp {
