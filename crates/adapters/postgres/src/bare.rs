@@ -1,6 +1,6 @@
 //! The driver alone, to measure what this crate adds to it; and a database for that, beside those that are in use.
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio_postgres::{Client, Statement};
 
 use crate::{
@@ -28,37 +28,54 @@ pub async fn drop_scratch(options: &Options, name: &str) -> Result<(), StartErro
     connected(options).await?.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.map_err(refused)
 }
 
-/// Users in a plain table: statements that are prepared, one at a time on each connection, each a transaction.
+/// Users in a plain table, as someone would write it by hand: prepared statements, one call at a time on each connection; what depends on
+/// what is there already is read and written in one transaction.
 pub struct Bare {
-    connections: Vec<Mutex<(Client, Statement, Statement)>>,
+    connections: Vec<Mutex<Connection>>,
+}
+
+struct Connection {
+    client: Client,
+    lock: Statement,
+    write: Statement,
+    read: Statement,
 }
 
 impl Bare {
     pub async fn open(options: &Options) -> Result<Bare, StartError> {
         const TABLE: &str = "CREATE TABLE IF NOT EXISTS bare (id text PRIMARY KEY, display_name text, at bigint)";
         const WRITE: &str = "INSERT INTO bare VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET display_name = $2, at = $3";
+        const LOCK: &str = "SELECT display_name, at FROM bare WHERE id = $1 FOR UPDATE";
         const READ: &str = "SELECT id, display_name, at FROM bare WHERE id = $1";
         let mut connections = Vec::new();
         for _ in 0..options.connections_max {
             let client = connected(options).await?;
             client.batch_execute(TABLE).await.map_err(refused)?;
-            let (write, read) = (client.prepare(WRITE).await.map_err(refused)?, client.prepare(READ).await.map_err(refused)?);
-            connections.push(Mutex::new((client, write, read)));
+            let lock = client.prepare(LOCK).await.map_err(refused)?;
+            let write = client.prepare(WRITE).await.map_err(refused)?;
+            let read = client.prepare(READ).await.map_err(refused)?;
+            connections.push(Mutex::new(Connection { client, lock, write, read }));
         }
         Ok(Bare { connections })
     }
 
     pub async fn write(&self, number: u64) -> Result<(), StartError> {
-        let connection = self.connections[number as usize % self.connections.len()].lock().await;
-        let (client, write, _) = &*connection;
+        let mut connection = self.connection(number).await;
+        let Connection { client, lock, write, .. } = &mut *connection;
         let (id, name, at) = (name(number), "Somebody", number as i64);
-        client.execute(write, &[&id, &name, &at]).await.map(drop).map_err(refused)
+        let work = client.transaction().await.map_err(refused)?;
+        work.query_opt(&*lock, &[&id]).await.map_err(refused)?;
+        work.execute(&*write, &[&id, &name, &at]).await.map_err(refused)?;
+        work.commit().await.map_err(refused)
     }
 
     pub async fn read(&self, number: u64) -> Result<bool, StartError> {
-        let connection = self.connections[number as usize % self.connections.len()].lock().await;
-        let (client, _, read) = &*connection;
-        Ok(client.query_opt(read, &[&name(number)]).await.map_err(refused)?.is_some())
+        let connection = self.connection(number).await;
+        Ok(connection.client.query_opt(&connection.read, &[&name(number)]).await.map_err(refused)?.is_some())
+    }
+
+    async fn connection(&self, number: u64) -> MutexGuard<'_, Connection> {
+        self.connections[number as usize % self.connections.len()].lock().await
     }
 }
 

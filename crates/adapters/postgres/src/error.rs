@@ -35,6 +35,8 @@ pub fn of_statement(database: &str, error: &tokio_postgres::Error) -> Fault {
     match error.code() {
         // A schema that was there before has gone with its shard.
         Some(code) if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME => Fault::Elsewhere(why),
+        // What was prepared no longer fits the tables.
+        Some(code) if *code == SqlState::FEATURE_NOT_SUPPORTED => Fault::Passing(why),
         Some(code) if !passes(code) => Fault::Final(StoreError::Corrupt(why)),
         _ => Fault::Passing(why),
     }

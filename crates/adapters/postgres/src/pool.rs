@@ -1,6 +1,7 @@
 //! The connections to one database: so many and no more, and nobody waits for one without end.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -10,7 +11,11 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
 };
-use tokio_postgres::{Client, Config, Row, SimpleQueryMessage, SimpleQueryRow, config::Host, types::ToSql, types::Type};
+use tokio_postgres::{
+    Client, Config, Row, SimpleQueryMessage, SimpleQueryRow, Statement,
+    config::Host,
+    types::{ToSql, Type},
+};
 use tracing::debug;
 
 use crate::{
@@ -20,6 +25,9 @@ use crate::{
 
 /// How many calls wait for a connection to one database. More are turned away, rather than kept for longer than anyone waits.
 const WAITING_MAX: usize = 1024;
+
+/// How many statements the server keeps for a connection: two for each shard. Each takes some memory there.
+const PREPARED_MAX: usize = 128;
 
 /// A value that a statement is given.
 pub type Given<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -33,7 +41,7 @@ pub struct Pool {
     /// As many as there may be connections.
     turns: Arc<Semaphore>,
     places: Semaphore,
-    idle: Mutex<Vec<Client>>,
+    idle: Mutex<Vec<Link>>,
     breaker: Breaker,
 }
 
@@ -70,17 +78,17 @@ impl Pool {
             return Err(Fault::Passing(format!("no connection to PostgreSQL {} got free in time", self.name)));
         };
         let turn = turn.expect("the semaphore is never closed");
-        let client = match self.open_idle() {
-            Some(client) => client,
-            None => self.connect(deadline).await?,
+        let link = match self.open_idle() {
+            Some(link) => link,
+            None => Link { client: self.connect(deadline).await?, prepared: Mutex::default() },
         };
         let half = deadline.saturating_duration_since(Instant::now()) / 2;
-        Ok(Loan { pool: Arc::clone(self), client, deadline, half, turn })
+        Ok(Loan { pool: Arc::clone(self), link, deadline, half, turn })
     }
 
-    fn open_idle(&self) -> Option<Client> {
+    fn open_idle(&self) -> Option<Link> {
         let mut idle = self.idle();
-        idle.retain(|client| !client.is_closed());
+        idle.retain(|link| !link.client.is_closed());
         idle.pop()
     }
 
@@ -116,7 +124,7 @@ impl Pool {
         self.breaker.trouble()
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,11 +156,31 @@ fn each_host(config: &Config) -> Vec<Config> {
     each
 }
 
+/// A connection, and what the server has prepared for it.
+struct Link {
+    client: Client,
+    prepared: Mutex<HashMap<String, Statement>>,
+}
+
+impl Link {
+    fn prepared(&self) -> MutexGuard<'_, HashMap<String, Statement>> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, sql: &str, statement: Statement) {
+        let mut prepared = self.prepared();
+        if prepared.len() >= PREPARED_MAX {
+            prepared.clear();
+        }
+        prepared.insert(sql.to_owned(), statement);
+    }
+}
+
 /// A connection that goes back to its pool only if it is given back. Dropped, as when a call fails or its caller stops waiting, it is closed,
 /// and with it whatever transaction it was in.
 pub struct Loan {
     pool: Arc<Pool>,
-    client: Client,
+    link: Link,
     deadline: Instant,
     /// No answer is waited for longer, so that there is time for another attempt if a server hangs.
     half: Duration,
@@ -162,18 +190,39 @@ pub struct Loan {
 impl Loan {
     /// One round trip; nothing stays prepared, so that 64 shards don't mean 64 plans of everything in every connection.
     pub async fn query(&self, sql: &str, given: &[Given<'_>]) -> Result<Vec<Row>, Fault> {
-        self.in_time(self.client.query_typed(sql, given)).await
+        self.in_time(self.client().query_typed(sql, given)).await
+    }
+
+    /// For what is asked most: the server plans it once for each connection.
+    pub async fn query_prepared(&self, sql: &str, given: &[Given<'_>]) -> Result<Vec<Row>, Fault> {
+        let known = self.link.prepared().get(sql).cloned();
+        let statement = match known {
+            Some(statement) => statement,
+            None => {
+                let types: Vec<Type> = given.iter().map(|(_, of)| of.clone()).collect();
+                let statement = self.in_time(self.client().prepare_typed(sql, &types)).await?;
+                self.link.keep(sql, statement.clone());
+                statement
+            }
+        };
+        let values: Vec<&(dyn ToSql + Sync)> = given.iter().map(|(value, _)| *value).collect();
+        let answer = self.in_time(self.client().query(&statement, &values)).await;
+        if answer.is_err() {
+            // Tables may have changed under it.
+            self.link.prepared().clear();
+        }
+        answer
     }
 
     /// Statements without values, all in one round trip; the rows of all of them.
     pub async fn run(&self, sql: &str) -> Result<Vec<SimpleQueryRow>, Fault> {
-        let messages = self.in_time(self.client.simple_query(sql)).await?;
+        let messages = self.in_time(self.client().simple_query(sql)).await?;
         Ok(messages.into_iter().filter_map(|message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None }).collect())
     }
 
     /// Ends a transaction well.
     pub async fn commit(self) -> Result<(), Fault> {
-        match timeout_at(self.patience(), self.client.batch_execute("COMMIT")).await {
+        match timeout_at(self.patience(), self.client().batch_execute("COMMIT")).await {
             Ok(Ok(())) => {
                 self.pool.breaker.answered();
                 self.give_back();
@@ -186,15 +235,15 @@ impl Loan {
 
     /// Only outside of a transaction.
     pub fn give_back(self) {
-        let Loan { pool, client, turn, .. } = self;
-        pool.idle().push(client);
+        let Loan { pool, link, turn, .. } = self;
+        pool.idle().push(link);
         // After the connection, so that whoever has a turn finds it.
         drop(turn);
     }
 
     /// For what none of the above does.
     pub fn client(&self) -> &Client {
-        &self.client
+        &self.link.client
     }
 
     pub fn database(&self) -> &str {

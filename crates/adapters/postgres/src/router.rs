@@ -90,7 +90,7 @@ impl Router {
              LEFT JOIN LATERAL (SELECT true AS is_there, {columns} FROM {schema}.{rest}) found ON true
              WHERE stay.shard = {shard}"
         );
-        let mut rows = loan.query(&sql, given).await?;
+        let mut rows = loan.query_prepared(&sql, given).await?;
         let phase = rows.first().map(|row| Phase::parse(row.get("phase"))).transpose()?;
         if !phase.is_some_and(Phase::can_be_read) {
             return Err(elsewhere(shard, loan));
