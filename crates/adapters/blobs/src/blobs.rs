@@ -145,7 +145,8 @@ impl BlobStore for Blobs {
     async fn head(&self, key: &BlobKey) -> Result<Option<u64>, StoreError> {
         match self.s3.head(&self.path(key)).await {
             Ok(meta) => Ok(Some(meta.size)),
-            Err(error) if error::is_absent(&error) => Ok(None),
+            // Only the answer to a GET says whether it is the blob that is missing.
+            Err(Error::NotFound { .. }) => Ok(self.get(key, ByteRange::ALL).await?.map(|blob| blob.bytes)),
             Err(error) => Err(error::unavailable(&error)),
         }
     }

@@ -23,9 +23,15 @@ pub fn is_taken(error: &Error) -> bool {
     matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. })
 }
 
-/// Whether the server said that there is no such blob. A bucket that has gone says nothing about its blobs; but to a HEAD, both are 404.
+/// Whether the server said that there is no such blob. A bucket that has gone says nothing about its blobs, nor does a key that is not known
+/// any more, which to some servers is a 404 too. An answer to HEAD does not tell them apart: it has no body.
 pub fn is_absent(error: &Error) -> bool {
-    matches!(error, Error::NotFound { .. }) && tagged(&error.to_string(), "Code") != Some("NoSuchBucket")
+    matches!(error, Error::NotFound { .. }) && code(error).is_none_or(|code| code == "NoSuchKey")
+}
+
+/// What the server calls it.
+pub fn code(error: &Error) -> Option<String> {
+    tagged(&error.to_string(), "Code").map(str::to_owned)
 }
 
 /// What the server said, or what broke on the way; without what the driver says of its attempts. Neither holds a secret: signatures travel
@@ -66,10 +72,11 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_that_has_gone_says_nothing_about_its_blobs() {
-        let not_found = |code: &str| Error::NotFound { path: "k".to_owned(), source: format!("<Code>{code}</Code>").into() };
-        assert!(is_absent(&not_found("NoSuchKey")));
-        assert!(!is_absent(&not_found("NoSuchBucket")));
+    fn only_a_blob_that_is_not_there_is_absent() {
+        let not_found = |words: &str| Error::NotFound { path: "k".to_owned(), source: words.to_owned().into() };
+        assert!(is_absent(&not_found("<Code>NoSuchKey</Code>")) && is_absent(&not_found("404")));
+        assert!(!is_absent(&not_found("<Code>NoSuchBucket</Code>")) && !is_absent(&not_found("<Code>InvalidAccessKeyId</Code>")));
+        assert!(!is_absent(&error("<Code>NoSuchKey</Code>")));
     }
 
     #[test]

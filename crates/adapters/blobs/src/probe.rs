@@ -68,9 +68,9 @@ fn refused(written: object_store::Result<()>, what: &'static str, options: &Opti
 
 fn start_error(options: &Options, error: &Error) -> StartError {
     let (endpoint, why) = (options.endpoint.clone(), error::reason(error));
-    match error {
-        Error::NotFound { .. } => StartError::NoBucket { bucket: options.bucket.clone(), endpoint },
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => StartError::NotLetIn { endpoint, why },
+    match (error::code(error).as_deref(), error) {
+        (Some("NoSuchBucket"), _) => StartError::NoBucket { bucket: options.bucket.clone(), endpoint },
+        (_, Error::PermissionDenied { .. } | Error::Unauthenticated { .. }) => StartError::NotLetIn { endpoint, why },
         _ => StartError::Other { endpoint, why },
     }
 }
