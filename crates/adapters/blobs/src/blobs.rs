@@ -17,7 +17,7 @@ use crate::{
     http::{Http, Sent},
     probe,
     reader::Reader,
-    upload::{Content, Part, Parts, Unfinished},
+    upload::{BLOB_BYTES_MAX, Content, Part, Parts, Unfinished},
 };
 
 /// The first pause before a request is made again, and the longest.
@@ -156,11 +156,12 @@ impl BlobStore for Blobs {
         if range.bytes_max == 0 {
             return Ok(self.head(key).await?.map(nothing));
         }
-        let wanted = match range {
-            // S3 has no range of an empty blob.
-            ByteRange { from: 0, bytes_max: u64::MAX } => None,
-            ByteRange { from, bytes_max: u64::MAX } => Some(GetRange::Offset(from)),
-            ByteRange { from, bytes_max } => Some(GetRange::Bounded(from..from.saturating_add(bytes_max))),
+        let to = range.from.saturating_add(range.bytes_max);
+        let wanted = match range.from {
+            from if to <= BLOB_BYTES_MAX => Some(GetRange::Bounded(from..to)),
+            // Beyond, there are numbers that no server reads.
+            0 => None,
+            from => Some(GetRange::Offset(from)),
         };
         let is_all = wanted.is_none();
         match self.s3.get_opts(&self.path(key), GetOptions { range: wanted, ..GetOptions::default() }).await {
@@ -170,7 +171,8 @@ impl BlobStore for Blobs {
             }
             Err(error) if error::is_absent(&error) => Ok(None),
             Err(error) if is_all => Err(error::unavailable(&error)),
-            // A range that begins behind the end is an error to S3, which the driver does not tell from others.
+            // A range that begins behind the end, as any range of an empty blob does, is an error to S3, which the driver does not tell
+            // from others.
             Err(error) => match self.head(key).await? {
                 Some(bytes) if bytes > range.from => Err(error::unavailable(&error)),
                 found => Ok(found.map(nothing)),

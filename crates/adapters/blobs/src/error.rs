@@ -13,9 +13,14 @@ pub fn doubtful(error: &Error) -> StoreError {
     if was_refused(error) { unavailable(error) } else { StoreError::Unknown(reason(error)) }
 }
 
-/// Whether the server itself said that it does no such thing: because of who asks, or because the bucket or the upload is not there.
-pub fn was_refused(error: &Error) -> bool {
-    matches!(error, Error::PermissionDenied { .. } | Error::Unauthenticated { .. } | Error::NotFound { .. })
+/// Whether the server itself said that it does no such thing: because of who asks, or because the bucket is not there. An upload that is not
+/// there may be one that was just completed.
+fn was_refused(error: &Error) -> bool {
+    match error {
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => true,
+        Error::NotFound { .. } => code(error).as_deref() != Some("NoSuchUpload"),
+        _ => false,
+    }
 }
 
 /// Whether something is there already, or just coming or going.
@@ -84,5 +89,8 @@ mod tests {
         assert!(matches!(doubtful(&error("500")), StoreError::Unknown(_)));
         let refused = Error::PermissionDenied { path: String::new(), source: "403".into() };
         assert!(matches!(doubtful(&refused), StoreError::Unavailable(_)));
+        let not_found = |code: &str| Error::NotFound { path: String::new(), source: format!("<Code>{code}</Code>").into() };
+        assert!(matches!(doubtful(&not_found("NoSuchBucket")), StoreError::Unavailable(_)));
+        assert!(matches!(doubtful(&not_found("NoSuchUpload")), StoreError::Unknown(_)));
     }
 }

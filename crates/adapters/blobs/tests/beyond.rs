@@ -221,6 +221,26 @@ async fn an_answer_that_pauses_is_asked_for_again_and_then_given_up() {
 }
 
 #[tokio::test]
+async fn an_answer_is_not_continued_with_the_bytes_of_another_blob() {
+    let (proxy, blobs) = behind_a_proxy(|options| options.silence_max = Duration::from_millis(500)).await;
+    let (key, first, asked) = (ids::blob_key(), content(300_000), AtomicUsize::new(0));
+    put(&blobs, &key, &first).await.unwrap();
+    proxy.harm(move |_| if asked.fetch_add(1, Ordering::Relaxed) == 0 { Harm::Half } else { Harm::None });
+    let mut blob = in_time(blobs.get(&key, ByteRange::ALL)).await.unwrap().unwrap();
+    in_time(blobs.delete(&key)).await.unwrap();
+    put(&blobs, &key, &content(300_000)).await.unwrap();
+    let mut got = Vec::new();
+    let ended = loop {
+        match in_time(blob.chunks.next()).await {
+            Ok(Some(chunk)) => got.extend_from_slice(&chunk),
+            ended => break ended,
+        }
+    };
+    assert!(matches!(ended, Err(StoreError::Unavailable(_))), "{ended:?}");
+    assert!(got.len() == 150_000 && first.starts_with(&got), "{} bytes", got.len());
+}
+
+#[tokio::test]
 async fn a_reader_may_take_longer_than_an_answer_may_pause() {
     let (_proxy, blobs) = behind_a_proxy(|options| options.silence_max = Duration::from_millis(300)).await;
     let (key, content) = (ids::blob_key(), content(2 * PART));
