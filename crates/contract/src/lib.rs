@@ -124,6 +124,7 @@ contract! { $
     ]
     blob_store: [
         a_blob_reads_back,
+        keys_may_be_short_or_long,
         an_empty_blob_is_a_blob,
         an_absent_blob_is_none,
         a_range_gives_its_bytes,
@@ -131,10 +132,14 @@ contract! { $
         putting_again_changes_nothing,
         other_bytes_under_the_same_key_conflict,
         of_two_puts_at_once_one_stands,
+        of_two_equal_puts_at_once_both_are_told_stored,
         a_blob_of_the_largest_size_is_stored,
         a_blob_that_is_too_large_leaves_nothing,
         a_source_that_fails_leaves_nothing,
+        a_put_that_is_given_up_leaves_nothing,
         a_deleted_blob_is_gone,
+        a_deleted_key_is_free_for_other_bytes,
+        who_reads_a_blob_that_goes_never_gets_other_bytes,
         deleting_an_absent_blob_is_no_error,
     ]
     event_log: [

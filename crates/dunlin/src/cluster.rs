@@ -314,7 +314,7 @@ fn make_folder(data: &Path) -> Result<()> {
 }
 
 /// What a file holds; none if none is named.
-fn secret(key: &str, file: &Path) -> Result<Option<String>> {
+pub fn secret(key: &str, file: &Path) -> Result<Option<String>> {
     if file.as_os_str().is_empty() {
         return Ok(None);
     }

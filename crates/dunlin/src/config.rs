@@ -32,6 +32,7 @@ pub struct Config {
     pub cassandra: Cassandra,
     pub redis: Redis,
     pub postgres: Postgres,
+    pub s3: S3,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -94,6 +95,7 @@ pub struct Engines {
     pub ephemeral: EphemeralEngine,
     pub bus: EphemeralEngine,
     pub directory: DirectoryEngine,
+    pub blobs: BlobsEngine,
     pub several_nodes: bool,
 }
 
@@ -123,6 +125,13 @@ pub enum EphemeralEngine {
 pub enum DirectoryEngine {
     Sqlite,
     Postgres,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlobsEngine {
+    Folder,
+    S3,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -196,6 +205,18 @@ pub struct PostgresDatabase {
     pub name: String,
     pub shards: String,
     pub url: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct S3 {
+    pub endpoint: String,
+    pub bucket: String,
+    pub region: String,
+    pub prefix: String,
+    pub access_key_id: String,
+    pub secret_file: PathBuf,
+    pub allow_http: bool,
 }
 
 impl Config {
@@ -274,6 +295,7 @@ impl Config {
         ensure!(is_name(&redis.prefix.replace(':', "-"), 64), "redis.prefix must have 1 to 64 characters of a-z A-Z 0-9 . _ - :");
         ensure!(is_kafka || engines.directory == DirectoryEngine::Sqlite, "engines.directory = \"postgres\" goes with kafka and cassandra");
         self.check_postgres()?;
+        self.check_s3()?;
         for (key, list) in [("kafka.brokers", &kafka.brokers), ("cassandra.nodes", &cassandra.nodes), ("redis.nodes", &redis.nodes)] {
             ensure!(!list.is_empty(), "{key} must name at least one");
         }
@@ -313,6 +335,26 @@ impl Config {
             ensure!(!has_password, "a URL in [postgres] holds a password: write it into a file, and name that as postgres.password_file");
         }
         self.postgres_options()?.check().context("[postgres] is wrong")
+    }
+
+    fn check_s3(&self) -> Result<()> {
+        if self.engines.blobs != BlobsEngine::S3 {
+            return Ok(());
+        }
+        ensure!(!self.s3.secret_file.as_os_str().is_empty(), "engines.blobs = \"s3\" needs s3.secret_file");
+        Ok(self.s3_options().check()?)
+    }
+
+    /// Without the secret.
+    pub fn s3_options(&self) -> dunlin_blobs::Options {
+        let S3 { endpoint, bucket, region, prefix, access_key_id, allow_http, .. } = &self.s3;
+        dunlin_blobs::Options {
+            region: region.clone(),
+            prefix: prefix.clone(),
+            access_key_id: access_key_id.clone(),
+            allow_http: *allow_http,
+            ..dunlin_blobs::Options::new(endpoint, bucket)
+        }
     }
 
     /// Without the password.
@@ -509,6 +551,17 @@ mod tests {
         assert!(refusal("[engines]\ndirectory = \"postgres\"", &[]).contains("goes with kafka and cassandra"));
         let text = "[engines]\nlog = \"kafka\"\nmessages = \"cassandra\"\ndirectory = \"postgres\"";
         assert_eq!(load(text, &[]).unwrap().engines.directory, DirectoryEngine::Postgres);
+    }
+
+    #[test]
+    fn a_bucket_that_can_not_be_is_refused_once_blobs_go_there() {
+        let s3 = |rest: &str| refusal(&format!("[engines]\nblobs = \"s3\"\n[s3]\naccess_key_id = \"id\"\n{rest}"), &[]);
+        assert!(s3("").contains("engines.blobs = \"s3\" needs s3.secret_file"));
+        assert!(s3("secret_file = \"f\"\nendpoint = \"http://127.0.0.1:1\"").contains("s3.allow_http"));
+        assert!(s3("secret_file = \"f\"\nbucket = \"No\"").contains("s3.bucket must have"));
+        assert!(s3("secret_file = \"f\"\nprefix = \"/a/\"").contains("s3.prefix must be"));
+        assert!(refusal("[engines]\nblobs = \"s3\"\n[s3]\nsecret_file = \"f\"", &[]).contains("s3.access_key_id must not be empty"));
+        assert!(load("[s3]\nbucket = \"No\"", &[]).is_ok(), "nobody uses it");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The binary's parts: the only place that names adapters.
 
 pub mod bench;
+pub mod blobs;
 pub mod clocks;
 pub mod cluster;
 pub mod config;

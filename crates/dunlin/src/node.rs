@@ -6,6 +6,7 @@ use anyhow::Result;
 use dunlin_app::{App, Outcomes};
 
 use crate::{
+    blobs,
     cluster::ClusterNode,
     config::Config,
     engine::{Engine, EngineOptions},
@@ -21,6 +22,7 @@ pub enum Node {
 impl Node {
     /// The embedded one replays its log afterwards: `Engine::caught_up` waits for that.
     pub async fn open(config: &Config) -> Result<Node> {
+        blobs::check(config).await?;
         if config.is_embedded() {
             Ok(Node::Embedded(Box::new(Engine::open(&config.server.data, EngineOptions::configured(config)?)?)))
         } else {

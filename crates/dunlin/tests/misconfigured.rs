@@ -134,6 +134,42 @@ fn a_wrong_password_of_redis_is_told() {
     tell(&format!("ACL DELUSER {user}"));
 }
 
+#[test]
+fn a_bucket_that_is_missing_or_does_not_let_us_in_is_told() {
+    let place = place();
+    let given =
+        |name: &str| env::var(name).unwrap_or_else(|_| panic!("{name} is not set; `cargo xtask engines up --s3` starts an S3 server"));
+    let dir = tempfile::tempdir().unwrap();
+    let (right, wrong) = (dir.path().join("right"), dir.path().join("wrong"));
+    fs::write(&right, given("DUNLIN_TEST_S3_SECRET_KEY") + "\n").unwrap();
+    fs::write(&wrong, "open barley\n").unwrap();
+    let (endpoint, bucket, key) = (given("DUNLIN_TEST_S3"), given("DUNLIN_TEST_S3_BUCKET"), given("DUNLIN_TEST_S3_ACCESS_KEY"));
+    let with = |endpoint, bucket, file| {
+        [
+            ("DUNLIN_ENGINES_BLOBS", "s3"),
+            ("DUNLIN_S3_ENDPOINT", endpoint),
+            ("DUNLIN_S3_BUCKET", bucket),
+            ("DUNLIN_S3_ACCESS_KEY_ID", &*key),
+            ("DUNLIN_S3_SECRET_FILE", file),
+            ("DUNLIN_S3_ALLOW_HTTP", "true"),
+        ]
+    };
+    let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
+    let missing = with(&*endpoint, "nowhere", right);
+    refused(&place, Mistake { given: &missing, told: &["there is no bucket nowhere at", "mend s3.bucket"] });
+    let barred = with(&*endpoint, &*bucket, wrong);
+    let told = &["S3 at", "does not let us in", "look at s3.access_key_id and s3.secret_file"];
+    let why = refused(&place, Mistake { given: &barred, told });
+    assert!(!why.contains("open barley"), "{why}");
+    let away = with("http://127.0.0.1:1", &*bucket, right);
+    refused(&place, Mistake { given: &away, told: &["S3 at http://127.0.0.1:1 can't be used", "refused"] });
+    let unread = with(&*endpoint, &*bucket, "/nowhere");
+    refused(&place, Mistake { given: &unread, told: &["s3.secret_file: failed to read /nowhere"] });
+    let checked = dunlin(&place, &["schema", "check"], &with(&*endpoint, &*bucket, right));
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(String::from_utf8_lossy(&checked.stdout).contains(&format!("bucket {bucket} takes blobs")));
+}
+
 /// This machine's clock, set wrong by so much.
 struct Off(i64);
 

@@ -15,7 +15,8 @@ Usage: cargo xtask <command>
 Commands:
   test [--embedded] [--only PART] [-- ARGS]
           The whole check, as a change must pass it: fmt, clippy, tidy, test, cluster, in this order; stops at the first
-          failure. The part cluster tests on Kafka, Cassandra and Redis, and starts (and installs) them like `engines up`.
+          failure. The part cluster tests on Kafka, Cassandra, Redis, PostgreSQL and S3, and starts (and installs)
+          them like `engines up --s3`.
             --embedded    all but the part cluster
             --only PART   run one part: fmt, clippy, tidy, test or cluster
             -- ARGS       hand ARGS to `cargo test`; with -p in them, only those packages are tested
@@ -25,12 +26,13 @@ Commands:
   schemathesis [--examples N]
           Calls a server with requests made up from its own OpenAPI document, right ones and wrong ones (N for each operation, 50
           unless told): no answer may be a 5xx or one that the document does not tell. Installs schemathesis from PyPI into target/.
-  engines up [--set SET] [--full-jit] | down | status | logs [ENGINE]
+  engines up [--set SET] [--s3] [--full-jit] | down | status | logs [ENGINE]
           The engines of a cluster on this machine, without containers: installs what is missing, starts it on free ports of the
           loopback with its data in a temporary folder, and waits until each answers. Their addresses are then in target/engines/env.
             up            does nothing if they are up; starts anew if one of them has died
               --set small   Cassandra, Kafka, PostgreSQL, three Redis masters (unless told)
               --set full    three Cassandra nodes, three Kafka brokers, PostgreSQL with a synchronous standby, six Redis nodes, S3
+              --s3          an S3 server also in the small set; it takes Go, and some minutes once
               --full-jit    for measurements: JVMs that start more slowly and run faster, and
                             Cassandra syncs every 10 s, as it does unless told otherwise
             down          stops what `up` has started, and only that; the data goes too

@@ -106,11 +106,12 @@ impl Part {
 }
 
 /// The features that let adapters' tests ask for real engines.
-const ENGINES: &str = "dunlin/engines,dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-postgres/engines,dunlin-redis/engines";
+const ENGINES: &str =
+    "dunlin/engines,dunlin-blobs/engines,dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-postgres/engines,dunlin-redis/engines";
 
 /// The adapters' promises on real engines, and the wire tests on a server that uses them all.
 fn cluster(root: &Path) -> Result<()> {
-    let engines = engines::ensure(root, engines::request::Options::default())?;
+    let engines = engines::ensure(root, engines::request::Options { s3: engines::request::S3::InAny, ..Default::default() })?;
     let run = |args: &[&str]| {
         let line = format!("cargo {}", args.join(" "));
         eprintln!("    {line}");

@@ -4,7 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
-use dunlin::{cluster, config::DirectoryEngine, life};
+use dunlin::{
+    blobs, cluster,
+    config::{BlobsEngine, DirectoryEngine},
+    life,
+};
 use dunlin_cassandra::schema;
 
 use super::{Configured, print, runtime};
@@ -63,6 +67,10 @@ impl Schema {
             if let Some(postgres) = &postgres {
                 dunlin_postgres::Directory::open(postgres).await.context("the directory")?;
                 println!("{} databases with 64 shards have schema version {}", postgres.databases.len(), dunlin_postgres::schema::VERSION);
+            }
+            if config.engines.blobs == BlobsEngine::S3 {
+                blobs::check(&config).await?;
+                println!("bucket {} takes blobs", config.s3.bucket);
             }
             Ok(ExitCode::SUCCESS)
         })

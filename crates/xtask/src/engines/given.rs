@@ -13,7 +13,7 @@ pub fn variable(engine: Engine) -> String {
 fn companions(engine: Engine) -> &'static [&'static str] {
     match engine {
         Engine::Postgres => &["DUNLIN_TEST_POSTGRES_STANDBY"],
-        Engine::S3 => &["DUNLIN_TEST_S3_ACCESS_KEY", "DUNLIN_TEST_S3_SECRET_KEY"],
+        Engine::S3 => &["DUNLIN_TEST_S3_ACCESS_KEY", "DUNLIN_TEST_S3_SECRET_KEY", "DUNLIN_TEST_S3_BUCKET"],
         Engine::Kafka => &["DUNLIN_TEST_KAFKA_SASL"],
         Engine::Redis | Engine::Cassandra => &[],
     }

@@ -30,7 +30,7 @@ mod wait;
 
 use process::Process;
 use progress::Progress;
-use request::{Options, Request, Set};
+use request::{Options, Request, S3, Set};
 use state::State;
 
 /// How long engines that run already may take to answer.
@@ -63,7 +63,7 @@ pub fn ensure(root: &Path, options: Options) -> Result<Engines> {
     let mut ours = Vec::new();
     if let Some(state) = State::load(&place)? {
         match health(&state) {
-            Ok(()) if state.options == options => return Ok(Engines { env: state.env, started: false }),
+            Ok(()) if state.options.cover(options) => return Ok(Engines { env: state.env, started: false }),
             Ok(()) => bail!("another set is up ({}); stop it first: `cargo xtask engines down`", state.options),
             Err(reason) => progress.say(&format!("not all engines are well ({reason}); stopping the others, to start anew")),
         }
@@ -155,10 +155,10 @@ impl Engine {
         Engine::ALL.into_iter().find(|engine| engine.name() == name)
     }
 
-    /// How many processes of it a set has.
-    fn nodes(self, set: Set) -> u32 {
-        match (self, set) {
-            (Engine::S3, Set::Small) => 0,
+    /// How many processes of it are asked for.
+    fn nodes(self, options: Options) -> u32 {
+        match (self, options.set) {
+            (Engine::S3, Set::Small) => u32::from(options.s3 == S3::InAny),
             (Engine::S3, Set::Full) => 1,
             (Engine::Postgres, Set::Small) => 1,
             (Engine::Postgres, Set::Full) => 2,

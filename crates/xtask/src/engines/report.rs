@@ -23,7 +23,7 @@ pub fn status(place: &Place) -> Result<()> {
         };
         println!("{}", line(process, health));
     }
-    for engine in Engine::ALL.into_iter().filter(|engine| engine.nodes(state.options.set) > 0) {
+    for engine in Engine::ALL.into_iter().filter(|engine| engine.nodes(state.options) > 0) {
         if let Some((_, value)) = state.env.iter().find(|(key, _)| *key == given::variable(engine))
             && state.processes.iter().all(|process| process.engine != engine)
         {

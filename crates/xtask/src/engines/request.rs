@@ -18,6 +18,7 @@ pub enum Request {
 pub struct Options {
     pub set: Set,
     pub jit: Jit,
+    pub s3: S3,
 }
 
 /// How many nodes: one of each, or enough to lose one.
@@ -34,6 +35,22 @@ pub enum Jit {
     #[default]
     Quick,
     Full,
+}
+
+/// Which sets have an S3 server: it takes Go and minutes to compile, once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum S3 {
+    #[default]
+    InFull,
+    InAny,
+}
+
+impl Options {
+    /// Whether engines that were started so do for someone who wants these.
+    pub fn cover(self, wanted: Options) -> bool {
+        let has_s3 = |options: Options| options.set == Set::Full || options.s3 == S3::InAny;
+        self.set == wanted.set && self.jit == wanted.jit && (has_s3(self) || !has_s3(wanted))
+    }
 }
 
 impl Set {
@@ -54,7 +71,8 @@ impl Set {
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let jit = if self.jit == Jit::Full { ", full JIT" } else { "" };
-        write!(f, "{} set{jit}", self.set.name())
+        let s3 = if self.s3 == S3::InAny && self.set == Set::Small { " with S3" } else { "" };
+        write!(f, "{} set{s3}{jit}", self.set.name())
     }
 }
 
@@ -86,6 +104,7 @@ fn parse_options(args: &[String]) -> Result<Options, String> {
     while let Some(arg) = args.next() {
         match arg {
             "--full-jit" => options.jit = Jit::Full,
+            "--s3" => options.s3 = S3::InAny,
             "--set" => options.set = parse_set(args.next().unwrap_or_default())?,
             other => match other.strip_prefix("--set=") {
                 Some(name) => options.set = parse_set(name)?,
@@ -114,10 +133,24 @@ mod tests {
 
     #[test]
     fn up_starts_the_small_set_quickly_unless_told() {
-        let up = |set, jit| Ok(Some(Request::Up(Options { set, jit })));
+        let up = |set, jit| Ok(Some(Request::Up(Options { set, jit, ..Options::default() })));
         assert_eq!(parse_line("up"), up(Set::Small, Jit::Quick));
         assert_eq!(parse_line("up --set full"), up(Set::Full, Jit::Quick));
         assert_eq!(parse_line("up --full-jit --set=small"), up(Set::Small, Jit::Full));
+    }
+
+    #[test]
+    fn engines_with_s3_do_for_those_who_want_none() {
+        let options = |line: &str| match parse_line(line) {
+            Ok(Some(Request::Up(options))) => options,
+            other => panic!("{other:?}"),
+        };
+        let (small, with_s3, full) = (options("up"), options("up --s3"), options("up --set full"));
+        assert!(with_s3.cover(small) && with_s3.cover(with_s3) && small.cover(small));
+        assert!(!small.cover(with_s3));
+        assert!(full.cover(options("up --s3 --set full")) && options("up --s3 --set full").cover(full));
+        assert!(!full.cover(with_s3) && !with_s3.cover(full) && !with_s3.cover(options("up --full-jit")));
+        assert_eq!(with_s3.to_string(), "small set with S3");
     }
 
     #[test]

@@ -21,6 +21,7 @@ const VERSION: &str = "v1.8.0";
 /// For a server on the loopback that is gone after the tests.
 const ACCESS_KEY: &str = "test";
 const SECRET_KEY: &str = "testtest";
+const BUCKET: &str = "dunlin-test";
 
 pub struct S3 {
     program: PathBuf,
@@ -32,7 +33,8 @@ pub fn install(cache: &Path, progress: &Progress) -> Result<S3> {
     fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
     let _lock = lock(&folder.join("lock"))?;
     if !program.is_file() {
-        let go = on_path("go").context("Go is missing, which compiles the S3 server: https://go.dev/dl, or `apt install golang`")?;
+        let go =
+            on_path("go").context("Go is missing, which compiles the S3 server: https://go.dev/dl (Debian 12 has one that is too old)")?;
         progress.say(&format!("s3: compiling versitygw {VERSION} into {}; this takes some minutes, once", folder.display()));
         // Compiled beside and renamed: a program that is there is whole.
         let beside = folder.join("new");
@@ -47,7 +49,9 @@ impl Program for S3 {
     fn start(&self, start: &Start) -> Result<Env> {
         let folder = start.node_folder(Engine::S3, 1)?;
         let data = folder.join("data");
-        fs::create_dir(&data).with_context(|| format!("failed to make {}", data.display()))?;
+        // Its buckets are folders.
+        let bucket = data.join(BUCKET);
+        fs::create_dir_all(&bucket).with_context(|| format!("failed to make {}", bucket.display()))?;
         let address = format!("127.0.0.1:{}", start.port(Ports::take)?);
         let mut command = Command::new(&self.program);
         command.args(["--port", &address, "posix"]).arg(&data);
@@ -58,6 +62,7 @@ impl Program for S3 {
             variable(Engine::S3, format!("http://{address}")),
             ("DUNLIN_TEST_S3_ACCESS_KEY".to_owned(), ACCESS_KEY.to_owned()),
             ("DUNLIN_TEST_S3_SECRET_KEY".to_owned(), SECRET_KEY.to_owned()),
+            ("DUNLIN_TEST_S3_BUCKET".to_owned(), BUCKET.to_owned()),
         ])
     }
 }

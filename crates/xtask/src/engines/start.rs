@@ -35,7 +35,7 @@ pub trait Program: Sync {
 pub fn start(place: &Place, options: Options, ours: &[(String, String)], progress: &Progress) -> Result<State> {
     let mut env = Env::new();
     let mut programs = Vec::new();
-    for engine in Engine::ALL.into_iter().filter(|engine| engine.nodes(options.set) > 0) {
+    for engine in Engine::ALL.into_iter().filter(|engine| engine.nodes(options) > 0) {
         match given::lookup(engine, ours, |name| std::env::var(name).ok()) {
             Some(given) => {
                 given::check(engine, &given[0].1)?;
@@ -124,7 +124,7 @@ impl Start<'_> {
     }
 
     fn one(&self, engine: Engine, program: &dyn Program) {
-        let (name, nodes) = (engine.name(), engine.nodes(self.options.set));
+        let (name, nodes) = (engine.name(), engine.nodes(self.options));
         if self.has_failed() {
             return;
         }
@@ -147,7 +147,7 @@ impl Start<'_> {
     }
 
     pub fn nodes(&self, engine: Engine) -> u32 {
-        engine.nodes(self.options.set)
+        engine.nodes(self.options)
     }
 
     pub fn port(&self, take: impl FnOnce(&mut Ports) -> Result<u16>) -> Result<u16> {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     Engine, Place, given,
     process::{Identity, Process},
-    request::{Jit, Options, Set},
+    request::{Jit, Options, S3, Set},
 };
 
 /// How the names of our temporary folders begin; no other folder is ever removed.
@@ -71,7 +71,7 @@ impl State {
             })
         };
         json!({
-            "set": self.options.set.name(), "full_jit": self.options.jit == Jit::Full,
+            "set": self.options.set.name(), "full_jit": self.options.jit == Jit::Full, "s3": self.options.s3 == S3::InAny,
             "folder": self.folder, "ready": self.ready,
             "processes": self.processes.iter().map(process).collect::<Vec<_>>(), "env": self.env,
         })
@@ -93,6 +93,8 @@ impl State {
             options: Options {
                 set: Set::named(value["set"].as_str()?)?,
                 jit: if value["full_jit"].as_bool()? { Jit::Full } else { Jit::Quick },
+                // Missing in what an earlier version has written.
+                s3: if value["s3"] == true { S3::InAny } else { S3::InFull },
             },
             folder: value["folder"].as_str()?.into(),
             ready: value["ready"].as_bool()?,
@@ -117,7 +119,7 @@ mod tests {
             log: "/l".into(),
         };
         State {
-            options: Options { set: Set::Full, jit: Jit::Full },
+            options: Options { set: Set::Small, jit: Jit::Full, s3: S3::InAny },
             folder: "/tmp/dunlin-engines-1".into(),
             ready: true,
             processes: vec![process],
