@@ -53,15 +53,22 @@ impl App {
             let shown = row.shown(tip);
             shown != Shown::Deleted && query.shown.is_none_or(|wanted| wanted == shown) && after.is_none_or(|after| *place > after)
         };
-        let first = async { Ok(self.store.inbox(caller, None, FIRST_STRETCH).await?) };
-        let (first, standings) = tokio::try_join!(first, self.standings(caller))?;
-        let mut rows = match first.last() {
-            Some(last) if first.len() == FIRST_STRETCH && query.shown != Some(Shown::Archived) => {
-                let last = last.conversation;
-                self.newest_rows(caller, placed(first), last, after, limit + 1, is_wanted).await?
+        let is_sparse = query.shown == Some(Shown::Archived);
+        let rows = async {
+            if !is_sparse && self.known.has_many(caller) {
+                return self.newest_rows(caller, Vec::new(), None, after, limit + 1, is_wanted).await;
             }
-            _ => self.with_others(caller, first, FIRST_STRETCH).await?,
+            let first = self.store.inbox(caller, None, FIRST_STRETCH).await?;
+            match first.last() {
+                Some(last) if first.len() == FIRST_STRETCH && !is_sparse => {
+                    self.known.learn_many(caller);
+                    let last = Some(last.conversation);
+                    self.newest_rows(caller, placed(first), last, after, limit + 1, is_wanted).await
+                }
+                _ => self.with_others(caller, first, FIRST_STRETCH).await,
+            }
         };
+        let (mut rows, standings) = tokio::try_join!(rows, self.standings(caller))?;
         rows.retain(is_wanted);
         let more = rows.len() > limit;
         if more {
@@ -95,13 +102,13 @@ impl App {
         }
     }
 
-    /// Of an inbox of more than the first rows, at least so many rows that are wanted, the newest, if there are so many. Of most rows it takes only
-    /// when they moved to know that they are not among them.
+    /// Of an inbox of many rows, of which the first, up to `last`, are given, at least so many rows that are wanted, the newest, if there are so
+    /// many. Of most rows it takes only when they moved to know that they are not among them.
     async fn newest_rows(
         &self,
         caller: &UserId,
         first: Vec<Placed>,
-        last: ConversationId,
+        last: Option<ConversationId>,
         after: Option<Place>,
         enough: usize,
         is_wanted: impl Fn(&Placed) -> bool,
@@ -109,11 +116,14 @@ impl App {
         /// How many of the newest may be unwanted before all rows are looked at.
         const SPARE: usize = 10;
         let mut places: Vec<Place> = first.iter().map(|(place, ..)| *place).collect();
-        let mut last = Some(last);
-        while let Some(from) = last {
-            let moves = self.store.inbox_moves(caller, Some(from), STRETCH * 10).await?;
-            last = moves.last().filter(|_| moves.len() == STRETCH * 10).map(|(conversation, _)| *conversation);
+        let mut from = last;
+        loop {
+            let moves = self.store.inbox_moves(caller, from, STRETCH * 10).await?;
+            from = moves.last().filter(|_| moves.len() == STRETCH * 10).map(|(conversation, _)| *conversation);
             places.extend(moves.into_iter().filter_map(|(conversation, moved_at)| Some((Reverse(moved_at?), conversation))));
+            if from.is_none() {
+                break;
+            }
         }
         places.retain(|place| after.is_none_or(|after| *place > after));
         places.sort_unstable();
