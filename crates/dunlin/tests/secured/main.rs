@@ -105,8 +105,12 @@ fn in_redis(secrets: &Secrets, nodes: &[String]) -> Variables {
 }
 
 fn dunlin(place: &Place, arguments: &[&str], given: &[(&str, String)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
-    command.args(arguments).envs(place.environment.iter().cloned());
+    // A start that is not refused goes on for ever.
+    let mut command = Command::new("timeout");
+    command
+        .args([HUNG.as_secs().to_string().as_str(), env!("CARGO_BIN_EXE_dunlin")])
+        .args(arguments)
+        .envs(place.environment.iter().cloned());
     command.env("DUNLIN_LOG", "trace").envs(given.iter().cloned()).output().unwrap()
 }
 
