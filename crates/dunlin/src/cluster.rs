@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use dunlin_app::{App, Order, Outcomes, Projector, Rules, Shares, Ticks};
 use dunlin_embedded::{RandomIds, SystemClock};
 use dunlin_model::{Millis, NodeId};
@@ -48,7 +48,7 @@ impl ClusterNode {
         clocks::agree("Cassandra", &*clock, messages.now()).await?;
         let (messages, log) = (Arc::new(messages), Arc::new(log));
         let store: Arc<dyn MessageStore> = messages.clone();
-        let redis = redis(config, &*clock).await?;
+        let redis = open_redis(config, &*clock).await?;
         let (ephemeral, bus) = ephemeral_and_bus(config, redis.as_ref(), node, &clock)?;
         if config.engines.directory == DirectoryEngine::Sqlite {
             make_folder(&config.server.data)?;
@@ -242,12 +242,7 @@ pub fn cassandra(config: &Config) -> Result<dunlin_cassandra::Options> {
     })
 }
 
-/// Redis that is away is done without; one that answers must be right.
-async fn redis(config: &Config, clock: &dyn Clock) -> Result<Option<dunlin_redis::Cluster>> {
-    let engines = &config.engines;
-    if engines.ephemeral != EphemeralEngine::Redis && engines.bus != EphemeralEngine::Redis {
-        return Ok(None);
-    }
+pub fn redis(config: &Config) -> Result<dunlin_redis::Options> {
     let redis = &config.redis;
     let mut options = dunlin_redis::Options::new(redis.nodes.iter().cloned());
     options.prefix.clone_from(&redis.prefix);
@@ -255,6 +250,16 @@ async fn redis(config: &Config, clock: &dyn Clock) -> Result<Option<dunlin_redis
     options.password = secret("redis.password_file", &redis.password_file)?;
     options.tls = redis.tls;
     options.trusted = certificates("redis.ca_file", redis.tls, &redis.ca_file)?;
+    Ok(options)
+}
+
+/// Redis that is away is done without; one that answers must be right.
+async fn open_redis(config: &Config, clock: &dyn Clock) -> Result<Option<dunlin_redis::Cluster>> {
+    let engines = &config.engines;
+    if engines.ephemeral != EphemeralEngine::Redis && engines.bus != EphemeralEngine::Redis {
+        return Ok(None);
+    }
+    let options = redis(config)?;
     match Visit::pay(&options).await {
         Ok(mut visit) => clocks::agree("Redis", clock, visit.now()).await?,
         Err(VisitError::Away(why)) => warn!(why, "starting without Redis: slower, and nothing is lost"),
@@ -302,8 +307,11 @@ async fn directory_and_postgres(config: &Config) -> Result<(Arc<dyn Directory>, 
 }
 
 pub fn postgres(config: &Config) -> Result<dunlin_postgres::Options> {
+    let postgres = &config.postgres;
+    // A URL may ask for TLS by itself, so what is trusted is read in any case.
     Ok(dunlin_postgres::Options {
-        password: secret("postgres.password_file", &config.postgres.password_file)?,
+        password: secret("postgres.password_file", &postgres.password_file)?,
+        trusted: certificates("postgres.ca_file", true, &postgres.ca_file)?,
         ..config.postgres_options()?
     })
 }
@@ -327,7 +335,11 @@ fn certificates(key: &str, is_asked_for: bool, file: &Path) -> Result<Option<Vec
     if !is_asked_for || file.as_os_str().is_empty() {
         return Ok(None);
     }
-    Ok(Some(fs::read(file).with_context(|| format!("{key}: failed to read {}", file.display()))?))
+    let pem = fs::read(file).with_context(|| format!("{key}: failed to read {}", file.display()))?;
+    // Drivers take a file without any for one that trusts nobody, and blame the server.
+    let is_pem = String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----");
+    ensure!(is_pem, "{key}: {} holds no certificate in PEM", file.display());
+    Ok(Some(pem))
 }
 
 fn dedup_window(config: &Config) -> Duration {

@@ -191,7 +191,10 @@ pub struct Redis {
 pub struct Postgres {
     pub databases: Vec<PostgresDatabase>,
     pub lookup: String,
+    pub user: String,
     pub password_file: PathBuf,
+    pub tls: bool,
+    pub ca_file: PathBuf,
     pub connections_max: usize,
     pub wait_ms: u64,
     pub statement_ms: u64,
@@ -305,7 +308,7 @@ impl Config {
     /// How engines are entered. Whether they let us in, they say themselves.
     fn check_ways_in(&self) -> Result<()> {
         let Config { kafka, cassandra, redis, .. } = self;
-        for (section, tls) in [("kafka", kafka.tls), ("cassandra", cassandra.tls), ("redis", redis.tls)] {
+        for (section, tls) in [("kafka", kafka.tls), ("cassandra", cassandra.tls)] {
             ensure!(cfg!(feature = "tls") || !tls, "{section}.tls is on, but this program was built without the feature `tls`");
         }
         let is_scram = matches!(kafka.sasl, Sasl::ScramSha256 | Sasl::ScramSha512);
@@ -357,9 +360,10 @@ impl Config {
         }
     }
 
-    /// Without the password.
+    /// Without what is in files: the password, and the certificates that are trusted.
     pub fn postgres_options(&self) -> Result<dunlin_postgres::Options> {
         let Postgres { databases, lookup, connections_max, wait_ms, statement_ms, call_ms, require_synchronous, .. } = &self.postgres;
+        let Postgres { user, tls, .. } = &self.postgres;
         let database = |database: &PostgresDatabase| {
             let shards = dunlin_postgres::ShardSet::parse(&database.shards)
                 .with_context(|| format!("postgres.databases: {:?} must be shards such as \"0-31, 40\"", database.shards))?;
@@ -367,6 +371,8 @@ impl Config {
         };
         let databases = databases.iter().map(database).collect::<Result<Vec<_>>>()?;
         Ok(dunlin_postgres::Options {
+            user: Some(user.clone()).filter(|user| !user.is_empty()),
+            tls: *tls,
             connections_max: *connections_max,
             wait_max: Duration::from_millis(*wait_ms),
             statement_timeout: Duration::from_millis(*statement_ms),
@@ -528,9 +534,9 @@ mod tests {
         assert!(refusal("[kafka]\nsasl = \"gssapi\"", &[]).contains("kafka.sasl: unknown variant"));
         let why = refusal("[redis]\nnodes = [\"redis://ann:hunter2@127.0.0.1:1\"]", &[]);
         assert!(why.contains("belong into redis.user and redis.password_file") && !why.contains("hunter2"), "{why}");
-        for section in ["kafka", "cassandra", "redis"] {
+        for (section, is_always_there) in [("kafka", false), ("cassandra", false), ("redis", true), ("postgres", true)] {
             let loaded = load(&format!("[{section}]\ntls = true\nca_file = \"ca.pem\""), &[]);
-            assert_eq!(loaded.is_ok(), cfg!(feature = "tls"), "what this build can't do is told at once");
+            assert_eq!(loaded.is_ok(), is_always_there || cfg!(feature = "tls"), "what this build can't do is told at once: {section}");
         }
     }
 

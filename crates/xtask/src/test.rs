@@ -139,6 +139,8 @@ fn cluster(root: &Path) -> Result<()> {
             "--test",
             "misconfigured",
             "--test",
+            "secured",
+            "--test",
             "reopened",
             "--test",
             "unparked",

@@ -85,7 +85,7 @@ fn name(number: u64) -> String {
 
 async fn connected(options: &Options) -> Result<Client, StartError> {
     let config = options.configs()?.remove(0);
-    let (client, connection) = config.connect(tls::connector()?).await.map_err(refused)?;
+    let (client, connection) = config.connect(tls::connector(options.trusted.as_deref())?).await.map_err(refused)?;
     // Ends with its client.
     tokio::spawn(connection);
     Ok(client)

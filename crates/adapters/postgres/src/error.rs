@@ -5,13 +5,17 @@ use std::error::Error as _;
 use dunlin_ports::StoreError;
 use tokio_postgres::error::SqlState;
 
-use crate::{options::InvalidOptions, schema::SchemaError};
+use crate::{options::InvalidOptions, schema::SchemaError, tls};
 
 /// Why one attempt at a call failed: what can be done about it.
 #[derive(Debug)]
 pub enum Fault {
     /// Nothing was done. It may work if tried again.
     Passing(String),
+    /// The server is there and knows us not, or not by this password or way.
+    NotLetIn(String),
+    /// The server is there and is not known to be the one that was meant.
+    NotTrusted(String),
     /// Nothing was done, for the shard is no longer where it was thought to be.
     Elsewhere(String),
     /// The connection broke while a commit was under way: it may or may not have been done.
@@ -23,10 +27,26 @@ pub enum Fault {
 impl Fault {
     pub fn why(&self) -> String {
         match self {
-            Fault::Passing(why) | Fault::Elsewhere(why) | Fault::Doubtful(why) => why.clone(),
+            Fault::Passing(why) | Fault::NotLetIn(why) | Fault::NotTrusted(why) | Fault::Elsewhere(why) | Fault::Doubtful(why) => {
+                why.clone()
+            }
             Fault::Final(error) => error.to_string(),
         }
     }
+}
+
+/// Of an attempt to connect.
+pub fn of_connect(database: &str, error: &tokio_postgres::Error) -> Fault {
+    let why = reason(error);
+    let is_not_let_in = error.code().is_some_and(|code| code.code().starts_with("28"));
+    // The driver has these two in words only: no password was given, TLS was asked for.
+    if is_not_let_in || ["password missing", "server does not support TLS"].iter().any(|words| why.contains(words)) {
+        return Fault::NotLetIn(why);
+    }
+    if error.source().is_some_and(tls::is_not_trusted) {
+        return Fault::NotTrusted(why);
+    }
+    Fault::Passing(format!("PostgreSQL {database}: {why}"))
 }
 
 /// Of a statement before the commit: whatever broke, nothing was done.
@@ -80,6 +100,10 @@ pub enum StartError {
     Options(#[from] InvalidOptions),
     #[error("failed to ask the PostgreSQL database {database}: {why}")]
     Unreachable { database: String, why: String },
+    #[error("the PostgreSQL database {database} does not let us in: {why}; look at postgres.user, postgres.password_file and postgres.tls")]
+    NotLetIn { database: String, why: String },
+    #[error("the PostgreSQL database {database} shows a certificate that is not trusted: {why}; look at postgres.ca_file")]
+    NotTrusted { database: String, why: String },
     #[error("the PostgreSQL database {database} has version {found}, and at least {wanted} is needed")]
     Version { database: String, found: u32, wanted: u32 },
     #[error("the PostgreSQL database {database} has encoding {found}: make one with UTF8")]
@@ -91,7 +115,7 @@ pub enum StartError {
     NotSynchronous { database: String, why: String },
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    #[error("this system's certificates can't be used: {0}")]
+    #[error("the certificates to trust can't be used: {0}; look at postgres.ca_file")]
     Tls(String),
     #[error("PostgreSQL did not get ready within {0} s")]
     Slow(u64),
@@ -99,7 +123,12 @@ pub enum StartError {
 
 impl StartError {
     pub(crate) fn of(database: &str, fault: &Fault) -> StartError {
-        StartError::Unreachable { database: database.to_owned(), why: fault.why() }
+        let (database, why) = (database.to_owned(), fault.why());
+        match fault {
+            Fault::NotLetIn(_) => StartError::NotLetIn { database, why },
+            Fault::NotTrusted(_) => StartError::NotTrusted { database, why },
+            _ => StartError::Unreachable { database, why },
+        }
     }
 }
 

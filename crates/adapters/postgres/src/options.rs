@@ -18,7 +18,13 @@ pub struct Options {
     /// The URL of the database that finds users by their phone numbers. It may be one of the others.
     pub lookup: String,
     /// Stands before what a URL says.
+    pub user: Option<String>,
+    /// Stands before what a URL says.
     pub password: Option<String>,
+    /// Whether URLs that don't say it themselves (`sslmode=require`) mean TLS.
+    pub tls: bool,
+    /// The certificates that are trusted over TLS, in PEM; none: those of the operating system.
+    pub trusted: Option<Vec<u8>>,
     /// For each database.
     pub connections_max: usize,
     /// How long a call waits for a connection.
@@ -36,7 +42,7 @@ pub struct Options {
 pub struct Database {
     /// What people and other databases call it: 1 to 32 characters of a-z 0-9 - _.
     pub name: String,
-    /// `postgres://user@host:port,host:port/database`. The one of several hosts that takes writes is used. TLS only with `?sslmode=require`.
+    /// `postgres://user@host:port,host:port/database`. The one of several hosts that takes writes is used. TLS with `?sslmode=require`, or by the options.
     pub url: String,
     /// The shards that are made here when there are none yet. Afterwards the databases themselves say where shards are.
     pub shards: ShardSet,
@@ -53,7 +59,7 @@ pub enum InvalidOptions {
     Twice(String),
     #[error("the URL of the PostgreSQL database {0} is none such as postgres://user@host:port/database")]
     Url(String),
-    #[error("the URL of the PostgreSQL database {0} asks for TLS, which this build can't do")]
+    #[error("the PostgreSQL database {0} is to be spoken to over TLS, which this build can't do")]
     Tls(String),
     #[error("shard {shard} is given to two PostgreSQL databases, {one} and {other}")]
     Overlap { shard: Shard, one: String, other: String },
@@ -68,7 +74,10 @@ impl Options {
         Options {
             databases: databases.into_iter().collect(),
             lookup: lookup.into(),
+            user: None,
             password: None,
+            tls: false,
+            trusted: None,
             connections_max: 16,
             wait_max: Duration::from_secs(1),
             statement_timeout: Duration::from_secs(2),
@@ -129,6 +138,9 @@ impl Options {
         if config.get_hosts().is_empty() || config.get_dbname().is_none() {
             return Err(InvalidOptions::Url(name.to_owned()));
         }
+        if self.tls {
+            config.ssl_mode(SslMode::Require);
+        }
         match config.get_ssl_mode() {
             SslMode::Require if !cfg!(feature = "tls") => return Err(InvalidOptions::Tls(name.to_owned())),
             SslMode::Require => {}
@@ -136,6 +148,9 @@ impl Options {
             _ => {
                 config.ssl_mode(SslMode::Disable);
             }
+        }
+        if let Some(user) = &self.user {
+            config.user(user);
         }
         if let Some(password) = &self.password {
             config.password(password);
@@ -200,15 +215,20 @@ mod tests {
         }
         let tls = Database { url: "postgres://127.0.0.1:5432/x?sslmode=require".to_owned(), ..database("a", "0-63") };
         assert_eq!(Options::new([tls], LOOKUP_URL).check().is_ok(), cfg!(feature = "tls"), "what this build can't do is told at once");
+        let tls = Options { tls: true, ..Options::new([database("a", "0-63")], LOOKUP_URL) };
+        assert_eq!(tls.check().is_ok(), cfg!(feature = "tls"));
     }
 
     #[test]
     fn what_the_url_says_stays_and_ours_is_added() {
         let url = "postgres://ann:first@one:1,two:2/x?options=-c%20work_mem%3D1MB".to_owned();
-        let options =
-            Options { password: Some("second".to_owned()), ..Options::new([Database { url, ..database("a", "0-63") }], LOOKUP_URL) };
+        let options = Options {
+            user: Some("bob".to_owned()),
+            password: Some("second".to_owned()),
+            ..Options::new([Database { url, ..database("a", "0-63") }], LOOKUP_URL)
+        };
         let config = options.configs().unwrap().remove(0);
-        assert_eq!(config.get_password(), Some(&b"second"[..]));
+        assert_eq!((config.get_user(), config.get_password()), (Some("bob"), Some(&b"second"[..])));
         assert_eq!(config.get_ports(), [1, 2]);
         assert_eq!(config.get_options(), Some("-c work_mem=1MB -c statement_timeout=2000 -c idle_in_transaction_session_timeout=4000"));
     }

@@ -19,7 +19,7 @@ use tokio_postgres::{
 use tracing::debug;
 
 use crate::{
-    error::{Fault, of_commit, of_statement, reason},
+    error::{Fault, of_commit, of_connect, of_statement, reason},
     tls::Connector,
 };
 
@@ -94,16 +94,20 @@ impl Pool {
 
     /// To the first host that takes writes. One that hangs costs no more than a wait.
     async fn connect(&self, deadline: Instant) -> Result<Client, Fault> {
-        let mut why = String::new();
+        let mut fault = Fault::Passing(format!("PostgreSQL {} has no host", self.name));
         for host in &self.hosts {
-            match timeout_at(deadline.min(Instant::now() + self.wait_max), self.connect_to(host)).await {
+            let failed = match timeout_at(deadline.min(Instant::now() + self.wait_max), self.connect_to(host)).await {
                 Ok(Ok(client)) => return Ok(client),
-                Ok(Err(error)) => why = reason(&error),
-                Err(_) => why = "connecting took too long".to_owned(),
+                Ok(Err(error)) => of_connect(&self.name, &error),
+                Err(_) => Fault::Passing(format!("PostgreSQL {}: connecting took too long", self.name)),
+            };
+            // A host that is away says less than one that is there and refuses.
+            if matches!(fault, Fault::Passing(_)) {
+                fault = failed;
             }
         }
-        self.breaker.failed(&why);
-        Err(Fault::Passing(format!("PostgreSQL {}: {why}", self.name)))
+        self.breaker.failed(&fault.why());
+        Err(fault)
     }
 
     #[cfg_attr(not(feature = "tls"), expect(clippy::clone_on_copy, reason = "what connects without TLS is Copy"))]

@@ -63,7 +63,8 @@ impl Router {
             let why = match attempt(deadline).await {
                 Ok(answer) => return Ok(answer),
                 Err(Fault::Final(error)) => return Err(error),
-                Err(Fault::Passing(why)) => why,
+                // Passwords and certificates are changed while nodes run.
+                Err(Fault::Passing(why) | Fault::NotLetIn(why) | Fault::NotTrusted(why)) => why,
                 Err(Fault::Doubtful(why)) => {
                     doubt = Some(why.clone());
                     why

@@ -22,7 +22,7 @@ const MAJOR_MIN: u32 = 14;
 /// Of the databases with shards, in their order, and of the lookup.
 #[cfg_attr(not(feature = "tls"), expect(clippy::clone_on_copy, reason = "what connects without TLS is Copy"))]
 pub fn pools(options: &Options) -> Result<(Vec<Arc<Pool>>, Arc<Pool>), StartError> {
-    let connector = tls::connector()?;
+    let connector = tls::connector(options.trusted.as_deref())?;
     let configs = options.databases.iter().zip(options.configs()?);
     let (connections_max, wait_max, call_timeout) = (options.connections_max, options.wait_max, options.call_timeout);
     let pool = |name: &str, config| Pool::new(name, config, connector.clone(), connections_max, wait_max, call_timeout);
@@ -51,10 +51,11 @@ pub async fn check(pool: &Arc<Pool>, require_synchronous: bool) -> Result<(), St
 /// A start has more patience than a call: a database may be starting too. What comes later finds this connection.
 async fn first_contact(pool: &Arc<Pool>) -> Result<Loan, Fault> {
     for _ in 1..CONTACTS_MAX {
-        if let Ok(loan) = pool.get(far_off()).await {
-            return Ok(loan);
+        match pool.get(far_off()).await {
+            Err(Fault::Passing(_)) => tokio::time::sleep(CONTACT_PAUSE).await,
+            // One that is there and does not let us in won't think better of it.
+            settled => return settled,
         }
-        tokio::time::sleep(CONTACT_PAUSE).await;
     }
     pool.get(far_off()).await
 }

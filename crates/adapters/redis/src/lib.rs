@@ -11,6 +11,7 @@ mod hearing;
 mod listener;
 mod options;
 mod session_bus;
+mod speech;
 mod visit;
 mod wire;
 

@@ -12,6 +12,7 @@ use crate::{
     InvalidOptions, Options,
     cluster::{NODE_CONNECT_TIMEOUT, client},
     error,
+    speech::{self, Speech},
 };
 
 /// Sharded channels came with it.
@@ -28,6 +29,10 @@ pub enum VisitError {
     NotLetIn { node: String, why: String },
     #[error("Redis at {node} shows a certificate that is not trusted: {why}; look at redis.ca_file")]
     NotTrusted { node: String, why: String },
+    #[error("Redis at {node} speaks TLS there: set redis.tls, and redis.ca_file, or name its other port")]
+    SpeaksTls { node: String },
+    #[error("Redis at {node} does not speak TLS there, and redis.tls is on: name its TLS port")]
+    SpeaksPlain { node: String },
     #[error("Redis at {node} has version {found}, and at least {MAJOR_MIN}.0 is needed, with which sharded channels came")]
     TooOld { node: String, found: String },
     #[error("Redis at {node} is no cluster: set cluster-enabled there, or name another")]
@@ -62,7 +67,7 @@ impl Visit {
 }
 
 async fn visit(options: &Options, node: ConnectionInfo) -> Result<Visit, VisitError> {
-    let address = node.addr().to_string();
+    let (address, target) = (node.addr().to_string(), node.addr().clone());
     // An old Redis does not understand the protocol that everything else here speaks.
     let settings = node.redis_settings().clone().set_protocol(ProtocolVersion::RESP2);
     let config =
@@ -73,9 +78,18 @@ async fn visit(options: &Options, node: ConnectionInfo) -> Result<Visit, VisitEr
         let hello: HashMap<String, Value> = redis::cmd("HELLO").query_async(&mut connection).await?;
         Ok((connection, hello))
     };
-    let (connection, hello) = connected.await.map_err(|error| refused(&address, &error))?;
-    judge(&address, &hello)?;
-    Ok(Visit { node: address, connection })
+    match connected.await.map_err(|error| refused(&address, &error)) {
+        Ok((connection, hello)) => {
+            judge(&address, &hello)?;
+            Ok(Visit { node: address, connection })
+        }
+        Err(VisitError::Away(why)) => Err(match speech::other(&target).await {
+            Some(Speech::Tls) => VisitError::SpeaksTls { node: address },
+            Some(Speech::Plain) => VisitError::SpeaksPlain { node: address },
+            None => VisitError::Away(why),
+        }),
+        Err(other) => Err(other),
+    }
 }
 
 fn judge(node: &str, hello: &HashMap<String, Value>) -> Result<(), VisitError> {
