@@ -25,7 +25,7 @@ Commands:
   schemathesis [--examples N]
           Calls a server with requests made up from its own OpenAPI document, right ones and wrong ones (N for each operation, 50
           unless told): no answer may be a 5xx or one that the document does not tell. Installs schemathesis from PyPI into target/.
-  engines up [--set SET] [--full-jit] | down | status | logs [ENGINE]
+  engines up [--set SET] [--full-jit] | down | status | logs [ENGINE] | kill NAME… | start NAME… | promote
           The engines of a cluster on this machine, without containers: installs what is missing, starts it on free ports of the
           loopback with its data in a temporary folder, and waits until each answers. Their addresses are then in target/engines/env.
             up            does nothing if they are up; starts anew if one of them has died
@@ -36,6 +36,10 @@ Commands:
             down          stops what `up` has started, and only that; the data goes too
             status        a line for each process; fails if one does not answer
             logs          the end of each log, of one engine or of all: redis, s3, postgres, cassandra, kafka
+            kill          kill -9: cassandra-2, all of redis, or redis-master, kafka-controller, postgres-primary; says whom it was
+            start         starts what was killed with its data (Redis has none), and waits until it answers; a PostgreSQL whose place
+                          was taken becomes the standby
+            promote       the standby of PostgreSQL takes its primary's place
           An engine that DUNLIN_TEST_CASSANDRA, _KAFKA, _POSTGRES, _REDIS or _S3 names is used, and neither installed nor started.
           Downloads go to DUNLIN_CACHE (~/.cache/dunlin unless told); DUNLIN_MAVEN_URL names another Maven repository.
   tidy
@@ -211,7 +215,7 @@ mod tests {
     fn engines_hands_on_what_follows() {
         assert_eq!(parse_line("engines down"), Ok(Command::Engines(Request::Down(None))));
         assert_eq!(parse_line("engines up --help"), Ok(Command::Help));
-        assert!(parse_line("engines start").unwrap_err().contains("`start`"));
+        assert!(parse_line("engines begin").unwrap_err().contains("`begin`"));
     }
 
     #[test]

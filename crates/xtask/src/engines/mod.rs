@@ -15,6 +15,7 @@ mod cassandra;
 mod given;
 mod jars;
 mod kafka;
+mod one;
 mod ports;
 mod postgres;
 mod process;
@@ -42,6 +43,9 @@ pub fn run(root: &Path, request: Request) -> Result<()> {
         Request::Up(options) => up(root, options),
         Request::Down(None) => down(root),
         Request::Down(Some(folder)) => down_if(root, |state| state.folder == folder),
+        Request::Kill(targets) => one::kill(&place, &targets),
+        Request::Start(targets) => one::start(&place, &targets),
+        Request::Promote => one::promote(&place),
         Request::Status => report::status(&place),
         Request::Logs(engine) => report::logs(&place, engine),
     }
