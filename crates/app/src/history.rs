@@ -1,6 +1,6 @@
 //! A conversation's messages, by page.
 
-use dunlin_model::{ConversationId, Emoji, Head, InboxRow, MessageRow, Millis, N, Seq, UserId, limits};
+use dunlin_model::{ConversationId, Emoji, InboxRow, MessageRow, Millis, N, Seq, UserId, limits};
 use dunlin_ports::{Order, SeqRange};
 
 use crate::{App, AppError, MemberView, PAGE_MAX, cursor};
@@ -97,8 +97,7 @@ impl App {
         query: HistoryQuery,
         limit: usize,
     ) -> Result<HistoryPage, AppError> {
-        let head = self.member(caller, conversation).await?;
-        let reader = Reader { app: self, caller, conversation, floor: self.floor(caller, conversation, &head).await? };
+        let reader = self.reader(caller, conversation).await?;
         let limit = limit.clamp(1, PAGE_MAX);
         let (rows, older, newer) = match query {
             HistoryQuery::Newest => {
@@ -124,21 +123,22 @@ impl App {
     /// One message that the caller may see.
     pub async fn message(&self, caller: &UserId, conversation: ConversationId, seq: Seq) -> Result<MessageView, AppError> {
         let row = self.visible_message(caller, conversation, seq).await?;
-        let reader = Reader { app: self, caller, conversation, floor: Seq::ZERO };
+        let reader = Reader { app: self, caller, conversation, floor: Seq::ZERO, ceiling: Seq::MAX };
         reader.views(vec![row]).await?.pop().ok_or(AppError::NoMessage)
     }
 
     pub(crate) async fn visible_message(&self, caller: &UserId, conversation: ConversationId, seq: Seq) -> Result<MessageRow, AppError> {
-        let head = self.member(caller, conversation).await?;
-        let reader = Reader { app: self, caller, conversation, floor: self.floor(caller, conversation, &head).await? };
-        let row = self.store.message(conversation, seq).await?.filter(|row| row.seq > reader.floor).ok_or(AppError::NoMessage)?;
+        let reader = self.reader(caller, conversation).await?;
+        let is_shown = |row: &MessageRow| reader.floor < row.seq && row.seq < reader.ceiling;
+        let row = self.store.message(conversation, seq).await?.filter(is_shown).ok_or(AppError::NoMessage)?;
         reader.visible(vec![row]).await?.pop().ok_or(AppError::NoMessage)
     }
 
-    /// Nothing at or below this is shown to the caller: what they deleted, and what lies before the conversation's birth.
-    async fn floor(&self, caller: &UserId, conversation: ConversationId, head: &Head) -> Result<Seq, AppError> {
+    async fn reader<'a>(&'a self, caller: &'a UserId, conversation: ConversationId) -> Result<Reader<'a>, AppError> {
+        let head = self.member(caller, conversation).await?;
         let row = self.store.inbox_row(caller, conversation).await?.unwrap_or_else(|| InboxRow::new(conversation));
-        Ok(row.hidden.seq.max(head.born.previous()))
+        let (floor, ceiling) = (row.hidden.seq.max(head.born.previous()), head.applied.next());
+        Ok(Reader { app: self, caller, conversation, floor, ceiling })
     }
 }
 
@@ -146,7 +146,10 @@ struct Reader<'a> {
     app: &'a App,
     caller: &'a UserId,
     conversation: ConversationId,
+    /// Nothing at or below this is shown to the caller: what they deleted, and what lies before the conversation's birth.
     floor: Seq,
+    /// Nor what is at or above this: it is being written, and of what is written in any order some may be there and some not yet.
+    ceiling: Seq,
 }
 
 /// Rows newest first, and whether there are more in the direction of reading.
@@ -179,7 +182,7 @@ impl Reader<'_> {
         self.page(rows, Some(more), None).await
     }
     async fn older_than(&self, before: Seq, limit: usize) -> Result<Stretch, AppError> {
-        let mut range = SeqRange { after: self.floor, before };
+        let mut range = SeqRange { after: self.floor, before: before.min(self.ceiling) };
         let mut rows = Vec::new();
         loop {
             let found = self.app.store.messages(self.conversation, range, Order::NewestFirst, limit + 1).await?;
@@ -195,7 +198,7 @@ impl Reader<'_> {
     }
 
     async fn newer_than(&self, after: Seq, limit: usize) -> Result<Stretch, AppError> {
-        let mut range = SeqRange { after: after.max(self.floor), before: Seq::MAX };
+        let mut range = SeqRange { after: after.max(self.floor), before: self.ceiling };
         let mut rows = Vec::new();
         loop {
             let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, limit + 1).await?;
@@ -225,7 +228,7 @@ impl Reader<'_> {
 
     /// The first message at or after a time. Times rise with seqs, so the index gives a row at most one stretch too far.
     async fn first_at_or_after(&self, at: Millis) -> Result<Seq, AppError> {
-        let beyond = self.app.store.index_from_time(self.conversation, at).await?.map_or(Seq::MAX, |row| row.seq);
+        let beyond = self.app.store.index_from_time(self.conversation, at).await?.map_or(self.ceiling, |row| row.seq.min(self.ceiling));
         let (mut range, mut first) = (SeqRange { after: self.floor, before: beyond }, beyond);
         loop {
             let rows = self.app.store.messages(self.conversation, range, Order::NewestFirst, PAGE_MAX).await?;
@@ -244,7 +247,7 @@ impl Reader<'_> {
         let Some(start) = self.app.store.index_at_n(self.conversation, from.max(N(1))).await? else {
             return Ok(Vec::new());
         };
-        let mut range = SeqRange { after: start.seq.previous().max(self.floor), before: Seq::MAX };
+        let mut range = SeqRange { after: start.seq.previous().max(self.floor), before: self.ceiling };
         let mut rows = Vec::new();
         loop {
             let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, PAGE_MAX).await?;
