@@ -4,6 +4,7 @@
 
 use crate::{
     engines::request::{self, Request},
+    faults,
     test::{Part, Scope},
 };
 
@@ -42,6 +43,14 @@ Commands:
             promote       the standby of PostgreSQL takes its primary's place
           An engine that DUNLIN_TEST_CASSANDRA, _KAFKA, _POSTGRES, _REDIS or _S3 names is used, and neither installed nor started.
           Downloads go to DUNLIN_CACHE (~/.cache/dunlin unless told); DUNLIN_MAVEN_URL names another Maven repository.
+  faults [--only ROW,…] [--seconds N] [--report FILE]
+          Failures for real, on the full set of engines and three nodes under load: each is done, healed, and everything acknowledged is
+          read back. Some minutes each; three of them are part of `test`. Prints a table; fails if anything was lost, doubled, out of order
+          or counted wrong.
+            --only ROW    node-killed, node-stopped, redis-master-killed, redis-gone, kafka-broker-killed, kafka-controller-killed,
+                          kafka-gone, cassandra-node-killed, cassandra-gone, postgres-primary-killed, postgres-gone
+            --seconds N   how long each failure lasts
+            --report FILE where the table goes, as Markdown, or what it is made of, if the name ends with .json (unless told: target/faults)
   tidy
           What the compiler does not check: crate edges, licences of dependencies, manifests, links in Markdown.
   help
@@ -64,6 +73,7 @@ pub enum Command {
     Crash { rounds: u32 },
     Schemathesis { examples: u32 },
     Engines(Request),
+    Faults(faults::Request),
     Tidy,
 }
 
@@ -96,6 +106,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
             None => Command::Help,
         }),
         "engines" => request::parse(args).map(|request| request.map_or(Command::Help, Command::Engines)),
+        "faults" => faults::parse(args).map(|request| request.map_or(Command::Help, Command::Faults)),
         "tidy" => match args.next().as_deref() {
             None => Ok(Command::Tidy),
             Some("-h" | "--help") => Ok(Command::Help),
@@ -201,6 +212,13 @@ mod tests {
     fn help_is_given_wherever_it_is_asked_for() {
         for line in ["help", "-h", "--help", "test --help", "crash --help", "tidy -h"] {
             assert_eq!(parse_line(line), Ok(Command::Help), "{line}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_failure() {
+        for (row, _) in faults::ROWS {
+            assert!(HELP.contains(row), "{row}");
         }
     }
 

@@ -1,13 +1,17 @@
 //! Failures by hand, and their end: some of the processes that `up` started are killed, started again, or change their role.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 
 use super::{
     Engine, Place, Process, Progress, State, given, kafka, postgres, process, redis,
     request::{Role, Target},
-    start::START_LIMIT,
     wait,
 };
+
+/// With what they had, and perhaps under load: longer than from nothing.
+const RESTART_LIMIT: Duration = Duration::from_secs(300);
 
 /// Says on stdout whom it was, for a script that only knows the role.
 pub fn kill(place: &Place, targets: &[Target]) -> Result<()> {
@@ -35,7 +39,7 @@ pub fn start(place: &Place, targets: &[Target]) -> Result<()> {
         println!("{}", process.name());
     }
     let started = meant(&state, targets)?;
-    wait::until(&started, START_LIMIT, || true, |process| probe(process, &state))
+    wait::until(&started, RESTART_LIMIT, || true, |process| probe(process, &state))
 }
 
 /// Also whom the addresses name: whoever asks next gets the one that takes writes.
