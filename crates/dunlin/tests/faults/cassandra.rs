@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     engines,
-    row::{Recovers, Row},
+    row::{Meanwhile, Row},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -13,7 +13,7 @@ async fn cassandra_gone_for_a_while_loses_nothing() {
         name: "cassandra-gone",
         what: "all of Cassandra killed, and back",
         lasting: Duration::from_secs(if engines::are_several() { 120 } else { 30 }),
-        recovers: Recovers::FromItsEnd,
+        meanwhile: Meanwhile::Sends,
     };
     row.run(async |_, _| drop(engines::kill(&["cassandra"]).await), async |_, _| engines::start(&["cassandra"]).await).await;
 }
@@ -25,7 +25,7 @@ async fn a_killed_node_loses_nothing() {
         name: "cassandra-node-killed",
         what: "kill -9 of one of three Cassandra nodes, and its return",
         lasting: Duration::from_secs(25),
-        recovers: Recovers::FromTheFailure,
+        meanwhile: Meanwhile::Everything,
     };
     row.run(async |_, _| drop(engines::kill(&["cassandra-2"]).await), async |_, _| engines::start(&["cassandra"]).await).await;
 }

@@ -152,6 +152,13 @@ impl Ledger {
         (0..senders).map(first).collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
+    /// Whether every sender was acknowledged something that it began after `since`, before `until`.
+    pub fn all_acknowledged(&self, senders: usize, since: Instant, until: Instant) -> bool {
+        let inner = self.inner();
+        let is_it = |said: &Said| said.begun >= since && said.ended <= until && said.outcome.is_sent();
+        (0..senders).all(|sender| inner.records.get(&sender).is_some_and(|record| record.iter().any(is_it)))
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

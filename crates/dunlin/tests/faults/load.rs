@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Between two messages of a sender.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(300);
 /// Before a call is made again.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// Of so many senders one does not try again what was refused.

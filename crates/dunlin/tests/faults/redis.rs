@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     engines,
-    row::{Recovers, Row},
+    row::{Meanwhile, Row},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -13,7 +13,7 @@ async fn redis_gone_and_back_empty_loses_nothing() {
         name: "redis-gone",
         what: "all of Redis killed, and back empty",
         lasting: Duration::from_secs(15),
-        recovers: Recovers::FromTheFailure,
+        meanwhile: Meanwhile::Everything,
     };
     row.run(async |_, _| drop(engines::kill(&["redis"]).await), async |_, _| engines::start(&["redis"]).await).await;
 }
@@ -25,7 +25,7 @@ async fn a_killed_master_loses_nothing() {
         name: "redis-master-killed",
         what: "kill -9 of a Redis master",
         lasting: Duration::from_secs(20),
-        recovers: Recovers::FromTheFailure,
+        meanwhile: Meanwhile::Everything,
     };
     let fail = async |_: &mut _, notes: &mut crate::row::Notes| notes.0.extend(engines::kill(&["redis-master"]).await);
     row.run(fail, async |_, _| engines::start(&["redis"]).await).await;

@@ -11,6 +11,8 @@ pub struct Report {
     pub row: &'static str,
     pub what: &'static str,
     pub lasting_s: f64,
+    /// Whether every sender was acknowledged something while it lasted.
+    pub went_on: bool,
     pub acknowledged: u64,
     pub pending: u64,
     pub unknown: u64,

@@ -15,23 +15,25 @@ use crate::{
 /// How long it may take until everyone is served, before the failure and after it.
 const SERVED_LIMIT: Duration = Duration::from_secs(180);
 /// The load before the failure, and after everyone is served again.
-const CALM: Duration = Duration::from_secs(5);
+const CALM: Duration = Duration::from_secs(4);
 
 pub struct Row {
     pub name: &'static str,
     /// For a table.
     pub what: &'static str,
     pub lasting: Duration,
-    pub recovers: Recovers,
+    pub meanwhile: Meanwhile,
 }
 
-/// From when on recovery is counted.
+/// What goes on while it lasts.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Recovers {
-    /// The rest goes on without what has failed.
-    FromTheFailure,
-    /// Nothing goes on, or not all of it, until it is back.
-    FromItsEnd,
+pub enum Meanwhile {
+    /// Everything, after a while: recovery is counted from the failure.
+    Everything,
+    /// Sends are acknowledged, and seen later: recovery is counted from the end of the failure.
+    Sends,
+    /// No send is acknowledged. Likewise.
+    Nothing,
 }
 
 /// What the row learnt on the way.
@@ -57,10 +59,12 @@ impl Row {
         tell(&load, "fails");
         fail(&mut site, &mut notes).await;
         tokio::time::sleep(lasting.saturating_sub(failed_at.elapsed())).await;
+        let healing_at = Instant::now();
         heal(&mut site, &mut notes).await;
         let healed_at = Instant::now();
         tell(&load, "is healed");
-        let since = if self.recovers == Recovers::FromTheFailure { failed_at } else { healed_at };
+        let went_on = load.ledger.all_acknowledged(load.senders.len(), failed_at, healing_at);
+        let since = if self.meanwhile == Meanwhile::Everything { failed_at } else { healed_at };
         let recovered = served(&load, since).await.and(served(&load, healed_at).await);
         let recovered = recovered.and_then(|_| load.ledger.all_served(load.senders.len(), since)).map(|at| at - since);
         tokio::time::sleep(CALM).await;
@@ -78,12 +82,18 @@ impl Row {
         }
         let sums = load.ledger.sums();
         notes.0.extend(sums.wrong.iter().take(5).cloned());
+        if went_on == (self.meanwhile == Meanwhile::Nothing) {
+            notes.0.push(format!("that every sender was acknowledged something meanwhile is {went_on}"));
+        }
+        let as_promised = went_on == (self.meanwhile != Meanwhile::Nothing);
         let users = load.users.lock().unwrap();
-        let passed = found.is_right() && checked.is_ok() && sums.wrong.is_empty() && recovered.is_some() && drained.is_some();
+        let passed =
+            as_promised && found.is_right() && checked.is_ok() && sums.wrong.is_empty() && recovered.is_some() && drained.is_some();
         let report = Report {
             row: self.name,
             what: self.what,
             lasting_s: (healed_at - failed_at).as_secs_f64(),
+            went_on,
             acknowledged: sums.acknowledged,
             pending: sums.pending,
             unknown: sums.unknown,

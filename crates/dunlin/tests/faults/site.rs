@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use dunlin_client::{Client, protocol::TokenBody};
@@ -17,10 +17,15 @@ const NODES: usize = 3;
 pub const PAIRS: usize = 16;
 /// How long a caller waits for an answer before it takes the outcome for unknown.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const LEAVE_LIMIT: Duration = Duration::from_secs(60);
+/// It reads message by message.
+const CHECK_LIMIT_S: &str = "600";
 
 pub struct Site {
     pub nodes: Vec<Node>,
     pub pairs: Vec<[Person; 2]>,
+    /// Who has nothing to do with the load.
+    pub outsider: Person,
     /// The back end, at each node.
     pub hosts: Vec<Client>,
     place: Place,
@@ -32,6 +37,7 @@ pub struct Site {
 #[derive(Clone)]
 pub struct Person {
     pub name: String,
+    pub token: String,
     /// One for each node.
     pub clients: Vec<Client>,
 }
@@ -50,7 +56,8 @@ impl Site {
         for pair in 0..PAIRS {
             pairs.push([person(&hosts[0], &nodes, format!("ann-{pair}")).await, person(&hosts[0], &nodes, format!("bea-{pair}")).await]);
         }
-        Site { nodes, pairs, hosts, place, data, logs: logs.to_owned() }
+        let outsider = person(&hosts[0], &nodes, "zoe".to_owned()).await;
+        Site { nodes, pairs, outsider, hosts, place, data, logs: logs.to_owned() }
     }
 
     /// In place of one that was killed, at the same address.
@@ -62,14 +69,22 @@ impl Site {
     /// All nodes leave in good order, then `dunlin check` reads everything. What it says, if that is not that all is well.
     pub fn leave_and_check(&mut self) -> Result<(), String> {
         self.nodes.iter().for_each(|node| node.signal("-TERM"));
+        let until = Instant::now() + LEAVE_LIMIT;
         for node in &mut self.nodes {
-            let ended = node.process.wait().unwrap();
+            let ended = loop {
+                match node.process.try_wait().unwrap() {
+                    Some(ended) => break ended,
+                    None if Instant::now() > until => return Err("a node does not leave".to_owned()),
+                    None => std::thread::sleep(Duration::from_millis(100)),
+                }
+            };
             if !ended.success() {
                 return Err(format!("a node ended with {ended}"));
             }
         }
-        let mut check = Command::new(env!("CARGO_BIN_EXE_dunlin"));
-        let checked = check.arg("check").arg("--data").arg(self.data.path()).envs(self.place.environment.iter().cloned()).output().unwrap();
+        let mut check = Command::new("timeout");
+        check.args([CHECK_LIMIT_S, env!("CARGO_BIN_EXE_dunlin"), "check", "--data"]).arg(self.data.path());
+        let checked = check.envs(self.place.environment.iter().cloned()).output().unwrap();
         let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
         println!("    dunlin check: {}", said.lines().next().unwrap_or_default());
         if checked.status.success() { Ok(()) } else { Err(said) }
@@ -88,5 +103,5 @@ fn client(node: &Node, credentials: &str) -> Client {
 async fn person(host: &Client, nodes: &[Node], name: String) -> Person {
     host.put_user(&name, &Default::default()).await.unwrap();
     let token = host.mint_token(&name, &TokenBody::default()).await.unwrap().token;
-    Person { clients: nodes.iter().map(|node| client(node, &token)).collect(), name }
+    Person { clients: nodes.iter().map(|node| client(node, &token)).collect(), name, token }
 }

@@ -63,6 +63,14 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Not in the database of its own, but beside it.
+    #[allow(dead_code, reason = "each test uses some of it")]
+    pub fn say_to_postgres(&self, statement: &str) {
+        say_to_postgres(&self.postgres, statement);
+    }
+}
+
 /// As many as there are nodes, up to what one has in earnest.
 fn replicas(nodes: &str) -> String {
     nodes.split(',').count().min(3).to_string()
