@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    ops::RangeInclusive,
     time::{Duration, Instant},
 };
 
@@ -12,8 +13,8 @@ use dunlin_client::{
 use serde::Serialize;
 
 use crate::{
-    ledger::Told,
-    load::{Load, client_id},
+    ledger::{Said, Told},
+    load::{Load, Marked, client_id},
     site::{Person, Site},
 };
 
@@ -82,7 +83,7 @@ pub async fn verify(site: &Site, load: &Load) -> Verdict {
         verdict.messages += messages.len() as u64;
         verdict.neighbours(&messages);
         for sender in &senders {
-            verdict.sender(load, *sender, &messages);
+            verdict.sender(*sender, &load.senders[*sender].from.name, &load.ledger.record(*sender), &messages);
         }
         let ours: HashSet<&str> = senders.iter().map(|sender| load.senders[*sender].from.name.as_str()).collect();
         verdict.not_expected +=
@@ -108,9 +109,7 @@ impl Verdict {
         self.out_of_order += messages.windows(2).filter(|two| is_wrong(two)).count() as u64;
     }
 
-    fn sender(&mut self, load: &Load, sender: usize, messages: &[Message]) {
-        let name = load.senders[sender].from.name.as_str();
-        let record = load.ledger.record(sender);
+    fn sender(&mut self, sender: usize, name: &str, record: &[Said], messages: &[Message]) {
         let numbers: HashMap<String, usize> = (0..record.len()).map(|number| (client_id(sender, number), number)).collect();
         let (mut found, mut last) = (HashMap::new(), None);
         for message in messages.iter().filter(|message| message.sender.as_deref() == Some(name)) {
@@ -136,12 +135,8 @@ impl Verdict {
 
     /// In the inbox and in the total: what came after the last own message and the last mark.
     async fn unread(&mut self, load: &Load, person: &Person, conversation: &str, messages: &[Message]) {
-        let own =
-            messages.iter().rev().find(|message| message.sender.as_deref() == Some(person.name.as_str())).map_or(0, |message| message.n);
         let marked = load.marks.lock().unwrap().get(&person.name).copied().unwrap_or_default();
-        let above = |n: u64| messages.iter().filter(|message| message.n > n.max(own)).count() as u64;
-        // The same number twice, unless a mark was never acknowledged.
-        let right = above(marked.tried)..=above(marked.acknowledged);
+        let right = unread(messages, &person.name, marked);
         let client = &person.clients[0];
         let inbox = patiently(|| client.conversation(conversation)).await.unwrap().unread;
         let total = patiently(|| client.unread()).await.unwrap().messages;
@@ -163,6 +158,13 @@ impl Verdict {
             }
         }
     }
+}
+
+/// From, to: the same number twice, unless a mark was never acknowledged.
+fn unread(messages: &[Message], member: &str, marked: Marked) -> RangeInclusive<u64> {
+    let own = messages.iter().rev().find(|message| message.sender.as_deref() == Some(member)).map_or(0, |message| message.n);
+    let above = |n: u64| messages.iter().filter(|message| message.n > n.max(own)).count() as u64;
+    above(marked.tried)..=above(marked.acknowledged)
 }
 
 /// All of the one conversation, oldest first.
@@ -199,4 +201,70 @@ async fn patiently<T, F: Future<Output = Result<T, Error>>>(call: impl Fn() -> F
         }
     }
     call().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(sender: &str, client_id: &str, n: u64) -> Message {
+        serde_json::from_value(serde_json::json!({
+            "conversation": "d", "seq": n * 10, "n": n, "created_at": "2026-01-01T00:00:00.000Z", "sender": sender, "type": "text",
+            "client_id": client_id, "text": client_id, "opaque": null, "reply_to": null, "metadata": {}, "edited_at": null,
+            "deleted_at": null, "deleted_by": null, "reactions": [], "status": "sent",
+        }))
+        .unwrap()
+    }
+
+    fn said(outcome: Told) -> Said {
+        let now = Instant::now();
+        Said { outcome, begun: now, ended: now, visible: None }
+    }
+
+    fn sent(place: Option<(u64, u64)>) -> Said {
+        said(Told::Sent { place, token: "d.1".to_owned() })
+    }
+
+    /// What is found of a sender who was told this, where these client ids are there in this order.
+    fn found(record: &[Said], there: &[&str]) -> Verdict {
+        let messages: Vec<_> = (1..).zip(there).map(|(n, id)| message("ann", id, n)).collect();
+        let mut verdict = Verdict::default();
+        verdict.neighbours(&messages);
+        verdict.sender(0, "ann", record, &messages);
+        verdict
+    }
+
+    #[test]
+    fn everything_once_and_in_order_is_right() {
+        let record = [sent(Some((10, 1))), sent(None), said(Told::Refused), said(Told::Nothing)];
+        assert!(found(&record, &["0-0", "0-1"]).is_right());
+        assert!(found(&record, &["0-0", "0-1", "0-3"]).is_right(), "what nobody was told of may be there");
+    }
+
+    #[test]
+    fn each_wrong_is_counted_as_what_it_is() {
+        let record = [sent(Some((10, 1))), sent(None), said(Told::Refused)];
+        assert_eq!(found(&record, &["0-0"]).lost, 1);
+        assert_eq!(found(&record, &["0-0", "0-1", "0-1"]).doubled, 1);
+        assert_eq!(found(&[sent(None), sent(None)], &["0-1", "0-0"]).out_of_order, 1);
+        assert_eq!(found(&record, &["0-0", "0-1", "0-2"]).not_expected, 1, "it was refused");
+        assert_eq!(found(&record, &["0-0", "0-1", "7-0"]).not_expected, 1, "nobody sent it");
+        assert_eq!(found(&[sent(Some((20, 2)))], &["0-0"]).altered, 1, "it is not where it was said to be");
+    }
+
+    #[test]
+    fn a_gap_in_the_numbers_is_out_of_order() {
+        let mut verdict = Verdict::default();
+        verdict.neighbours(&[message("ann", "0-0", 1), message("ann", "0-1", 3)]);
+        assert_eq!(verdict.out_of_order, 1);
+    }
+
+    #[test]
+    fn unread_is_what_came_after_the_own_last_message_and_the_last_mark() {
+        let messages = ["ann", "bea", "ann", "ann"].into_iter().zip(1..).map(|(sender, n)| message(sender, "x", n)).collect::<Vec<_>>();
+        assert_eq!(unread(&messages, "bea", Marked::default()), 2..=2);
+        assert_eq!(unread(&messages, "bea", Marked { acknowledged: 3, tried: 3 }), 1..=1);
+        assert_eq!(unread(&messages, "bea", Marked { acknowledged: 3, tried: 4 }), 0..=1);
+        assert_eq!(unread(&messages, "ann", Marked::default()), 0..=0);
+    }
 }
