@@ -107,7 +107,7 @@ impl App {
         let (head, row, members) =
             tokio::try_join!(self.member(caller, conversation), self.own_row(caller, conversation), self.member_rows(conversation))?;
         let members = member_views(&head, &members);
-        let reader = Reader { app: self, caller, conversation, floor: floor(&head, &row), members };
+        let reader = Reader { app: self, caller, conversation, floor: floor(&head, &row), ceiling: head.applied.next(), members };
         let limit = limit.clamp(1, PAGE_MAX);
         let (messages, older, newer) = match query {
             HistoryQuery::Newest => {
@@ -132,7 +132,7 @@ impl App {
     /// One message that the caller may see.
     pub async fn message(&self, caller: &UserId, conversation: ConversationId, seq: Seq) -> Result<MessageView, AppError> {
         let (row, members) = tokio::try_join!(self.visible_message(caller, conversation, seq), self.members(caller, conversation))?;
-        let reader = Reader { app: self, caller, conversation, floor: Seq::ZERO, members };
+        let reader = Reader { app: self, caller, conversation, floor: Seq::ZERO, ceiling: Seq::MAX, members };
         reader.visible(vec![row]).await?.pop().ok_or(AppError::NoMessage)
     }
 
@@ -144,7 +144,8 @@ impl App {
             async { Ok(self.store.message(conversation, seq).await?) },
             async { Ok(self.store.hidden(caller, conversation, only, 1).await?) },
         )?;
-        row.filter(|row| row.seq > floor(&head, &own) && hidden.is_empty()).ok_or(AppError::NoMessage)
+        let is_shown = |row: &MessageRow| floor(&head, &own) < row.seq && row.seq <= head.applied && hidden.is_empty();
+        row.filter(is_shown).ok_or(AppError::NoMessage)
     }
 }
 
@@ -157,7 +158,10 @@ struct Reader<'a> {
     app: &'a App,
     caller: &'a UserId,
     conversation: ConversationId,
+    /// Nothing at or below this is shown to the caller: what they deleted, and what lies before the conversation's birth.
     floor: Seq,
+    /// Nor what is at or above this: it is being written, and of what is written in any order some may be there and some not yet.
+    ceiling: Seq,
     members: Vec<MemberView>,
 }
 
@@ -197,7 +201,7 @@ impl Reader<'_> {
     }
 
     async fn older_than(&self, before: Seq, limit: usize) -> Result<Stretch, AppError> {
-        let mut range = SeqRange { after: self.floor, before };
+        let mut range = SeqRange { after: self.floor, before: before.min(self.ceiling) };
         let mut messages = Vec::new();
         loop {
             let found = self.app.store.messages(self.conversation, range, Order::NewestFirst, limit + 1).await?;
@@ -213,7 +217,7 @@ impl Reader<'_> {
     }
 
     async fn newer_than(&self, after: Seq, limit: usize) -> Result<Stretch, AppError> {
-        let mut range = SeqRange { after: after.max(self.floor), before: Seq::MAX };
+        let mut range = SeqRange { after: after.max(self.floor), before: self.ceiling };
         let mut messages = Vec::new();
         loop {
             let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, limit + 1).await?;
@@ -243,7 +247,7 @@ impl Reader<'_> {
 
     /// The first message at or after a time. Times rise with seqs, so the index gives a row at most one stretch too far.
     async fn first_at_or_after(&self, at: Millis) -> Result<Seq, AppError> {
-        let beyond = self.app.store.index_from_time(self.conversation, at).await?.map_or(Seq::MAX, |row| row.seq);
+        let beyond = self.app.store.index_from_time(self.conversation, at).await?.map_or(self.ceiling, |row| row.seq.min(self.ceiling));
         let (mut range, mut first) = (SeqRange { after: self.floor, before: beyond }, beyond);
         loop {
             let rows = self.app.store.messages(self.conversation, range, Order::NewestFirst, PAGE_MAX).await?;
@@ -262,7 +266,7 @@ impl Reader<'_> {
         let Some(start) = self.app.store.index_at_n(self.conversation, from.max(N(1))).await? else {
             return Ok(Vec::new());
         };
-        let mut range = SeqRange { after: start.seq.previous().max(self.floor), before: Seq::MAX };
+        let mut range = SeqRange { after: start.seq.previous().max(self.floor), before: self.ceiling };
         let mut messages = Vec::new();
         loop {
             let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, PAGE_MAX).await?;

@@ -1,7 +1,8 @@
 //! Who calls: whether a user's token still counts, and whether a server key is the real one.
 //!
 //! Whether a token is genuine has been decided before (signature, time, audience). Answers of the directory are remembered for a short while: asking it
-//! for every request would cost more than the request. What this process changes itself takes effect at once.
+//! for every request would cost more than the request. What this process changes itself takes effect at once. A directory that is away stops nobody whom
+//! this process has known within the hour; a revocation by another process is then heard of when it is back.
 
 use std::{
     hash::Hash,
@@ -9,14 +10,23 @@ use std::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use dunlin_model::{Millis, SecretHash, ServerKey, ServerKeyId, UserChange, UserId};
+use dunlin_ports::StoreError;
+use tracing::warn;
 
 use crate::{App, AppError, recent::Recent};
 
 /// How long an answer of the directory counts: so long may a revocation by another process take to be heard of.
 pub const IDENTITY_TTL_MS: u64 = 5_000;
+/// How long it stands in for a directory that is away.
+const STAND_IN_MS: u64 = 60 * 60 * 1_000;
+/// How long the directory may take where an answer can stand in.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a directory that was away is not asked again where an answer can stand in.
+const AWAY_MS: u64 = 5_000;
 const USERS_MAX: usize = 100_000;
 const KEYS_MAX: usize = 10_000;
 
@@ -27,6 +37,8 @@ pub struct Identities {
     keys: Mutex<Recent<ServerKeyId, Known<ServerKey>>>,
     /// How many revocations this process has made. An answer that was asked for before the last of them is not worth remembering.
     revocations: AtomicU64,
+    /// When the directory last failed to answer; 0 for never.
+    away_at_ms: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -37,7 +49,12 @@ struct Known<T> {
 
 impl Default for Identities {
     fn default() -> Identities {
-        Identities { users: Mutex::new(Recent::new(USERS_MAX)), keys: Mutex::new(Recent::new(KEYS_MAX)), revocations: AtomicU64::new(0) }
+        Identities {
+            users: Mutex::new(Recent::new(USERS_MAX)),
+            keys: Mutex::new(Recent::new(KEYS_MAX)),
+            revocations: AtomicU64::new(0),
+            away_at_ms: AtomicU64::new(0),
+        }
     }
 }
 
@@ -56,6 +73,14 @@ impl Identities {
         self.revocations.load(Ordering::Relaxed)
     }
 
+    fn went_away(&self, now: Millis) {
+        self.away_at_ms.store(now.0, Ordering::Relaxed);
+    }
+
+    fn is_away(&self, now: Millis) -> bool {
+        now.0.checked_sub(self.away_at_ms.load(Ordering::Relaxed)).is_some_and(|age_ms| age_ms < AWAY_MS)
+    }
+
     /// Unless tokens were revoked since it was asked for.
     fn remember_user(&self, user: &UserId, valid_from: Option<Millis>, asked_at: Millis, revocations: u64) {
         let mut users = lock(&self.users);
@@ -69,18 +94,20 @@ impl App {
     /// A user who comes with a genuine token exists from then on.
     pub async fn user_by_token(&self, user: &UserId, issued_at: Millis) -> Result<(), AppError> {
         let (now, revocations) = (self.clock.now(), self.identities.revocations());
-        let valid_from = match recall(&self.identities.users, user, now) {
-            Some(valid_from) => valid_from,
-            None => self.directory.tokens_valid_from(user).await?,
-        };
-        if valid_from.is_some_and(|from| issued_at < from) {
-            return Err(AppError::TokenRevoked);
-        }
-        if recall(&self.identities.users, user, now).is_none() {
-            if !self.directory.exist(std::slice::from_ref(user)).await?[0] {
+        let is_revoked = |valid_from: Option<Millis>| valid_from.is_some_and(|from| issued_at < from);
+        let asking = async {
+            let valid_from = self.directory.tokens_valid_from(user).await?;
+            if !is_revoked(valid_from) && !self.directory.exist(std::slice::from_ref(user)).await?[0] {
                 self.directory.upsert_user(user, UserChange::default(), now).await?;
             }
-            self.identities.remember_user(user, valid_from, now, revocations);
+            Ok(valid_from)
+        };
+        let answer = self.ask(&self.identities.users, user, now, asking).await?;
+        if is_revoked(answer.value) {
+            return Err(AppError::TokenRevoked);
+        }
+        if answer.is_new {
+            self.identities.remember_user(user, answer.value, now, revocations);
         }
         Ok(())
     }
@@ -88,10 +115,13 @@ impl App {
     /// A user in whose name someone else acts; who must exist.
     pub async fn user_acted_for(&self, user: &UserId) -> Result<(), AppError> {
         let (now, revocations) = (self.clock.now(), self.identities.revocations());
-        if recall(&self.identities.users, user, now).is_none() {
+        let asking = async {
             self.must_exist(std::slice::from_ref(user)).await?;
-            let valid_from = self.directory.tokens_valid_from(user).await?;
-            self.identities.remember_user(user, valid_from, now, revocations);
+            Ok(self.directory.tokens_valid_from(user).await?)
+        };
+        let answer = self.ask(&self.identities.users, user, now, asking).await?;
+        if answer.is_new {
+            self.identities.remember_user(user, answer.value, now, revocations);
         }
         Ok(())
     }
@@ -99,22 +129,55 @@ impl App {
     /// The key, if the secret is its own and it was not revoked.
     pub async fn server_key(&self, id: &ServerKeyId, secret: &str) -> Result<ServerKey, AppError> {
         let now = self.clock.now();
-        let key = match recall(&self.identities.keys, id, now) {
-            Some(key) => key,
-            None => {
-                let key = self.directory.server_key(id).await?.ok_or(AppError::NoServerKey)?;
-                remember(&mut lock(&self.identities.keys), id.clone(), key.clone(), now);
-                key
-            }
-        };
+        let asking = async { self.directory.server_key(id).await?.ok_or(AppError::NoServerKey) };
+        let answer = self.ask(&self.identities.keys, id, now, asking).await?;
+        let key = answer.value;
+        if answer.is_new {
+            remember(&mut lock(&self.identities.keys), id.clone(), key.clone(), now);
+        }
         if key.secret_hash == SecretHash::of(secret) && key.revoked_at.is_none() { Ok(key) } else { Err(AppError::NoServerKey) }
+    }
+
+    /// What the directory said a moment ago, or says now. While it is away, what it said last stands in, so that those whom this process knows
+    /// go on.
+    async fn ask<K: Hash + Eq + Clone, V: Clone>(
+        &self,
+        memory: &Mutex<Recent<K, Known<V>>>,
+        key: &K,
+        now: Millis,
+        asking: impl Future<Output = Result<V, AppError>>,
+    ) -> Result<Answer<V>, AppError> {
+        let old = |value| Ok(Answer { value, is_new: false });
+        if let Some(value) = recall(memory, key, now, IDENTITY_TTL_MS) {
+            return old(value);
+        }
+        let Some(last) = recall(memory, key, now, STAND_IN_MS) else {
+            return Ok(Answer { value: asking.await?, is_new: true });
+        };
+        if self.identities.is_away(now) {
+            return old(last);
+        }
+        match tokio::time::timeout(PATIENCE, asking).await {
+            Ok(Ok(value)) => Ok(Answer { value, is_new: true }),
+            Err(_) | Ok(Err(AppError::Store(StoreError::Unavailable(_) | StoreError::Unknown(_)))) => {
+                warn!("the directory is away; those whom this node knows go on");
+                self.identities.went_away(now);
+                old(last)
+            }
+            Ok(Err(error)) => Err(error),
+        }
     }
 }
 
+struct Answer<V> {
+    value: V,
+    is_new: bool,
+}
+
 /// Nothing from the future: a clock that was set back must not make an answer count for longer.
-fn recall<K: Hash + Eq + Clone, V: Clone>(memory: &Mutex<Recent<K, Known<V>>>, key: &K, now: Millis) -> Option<V> {
+fn recall<K: Hash + Eq + Clone, V: Clone>(memory: &Mutex<Recent<K, Known<V>>>, key: &K, now: Millis, ttl_ms: u64) -> Option<V> {
     let mut memory = lock(memory);
-    let known = memory.get(key).filter(|known| now.0.checked_sub(known.asked_at.0).is_some_and(|age_ms| age_ms < IDENTITY_TTL_MS))?;
+    let known = memory.get(key).filter(|known| now.0.checked_sub(known.asked_at.0).is_some_and(|age_ms| age_ms < ttl_ms))?;
     Some(known.value.clone())
 }
 

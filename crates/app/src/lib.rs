@@ -39,7 +39,7 @@ pub use dunlin_ports::{AnswerKey, StoreError};
 pub use error::AppError;
 pub use feed::FeedPage;
 pub use history::{HistoryPage, HistoryQuery, MessageView, ReactionView, Status};
-pub use identity::Identities;
+pub use identity::{IDENTITY_TTL_MS, Identities};
 pub use inbox::{InboxPage, InboxQuery};
 pub use known::KnownConversations;
 pub use outcomes::{Outcomes, UNPROJECTED_MAX};

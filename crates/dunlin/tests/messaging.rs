@@ -7,6 +7,7 @@ mod support;
 use dunlin::engine::Engine;
 use dunlin_app::{AppError, Destination, HistoryQuery, InboxQuery, Status};
 use dunlin_model::{Accepted, Content, Emoji, Happening, MessageType, N, Outcome, Rejection, Seq, Shown, UserId, VisibilityChange};
+use dunlin_ports::{Batch, Write};
 use support::{add_users, assert_right, direct, open, send, text_to, user};
 use tempfile::TempDir;
 
@@ -288,4 +289,25 @@ async fn an_inbox_pages_without_skipping_or_repeating() {
     assert_eq!(from_sorted, expected_sorted);
     let wrong = InboxQuery { limit: 7, cursor: Some(world.engine.app.feed(&world.ann, None, 1).await.unwrap().safe), shown: None };
     assert!(matches!(world.engine.app.inbox(&world.ann, wrong).await, Err(AppError::InvalidCursor)));
+}
+
+#[tokio::test]
+async fn what_is_being_written_is_not_shown_before_the_head_tells_of_it() {
+    let world = world().await;
+    let sent = world.ann_sends(2).await;
+    let store = &world.engine.app.store;
+    // Of two messages under way the second is there first, as on a cluster that is catching up.
+    let mut row = store.message(world.conversation(), sent[1].seq).await.unwrap().unwrap();
+    (row.seq, row.n) = (row.seq.next().next(), N(4));
+    let write = Write::Message { conversation: world.conversation(), row: row.clone().into() };
+    store.apply(&Batch { writes: vec![write], ..Batch::default() }).await.unwrap();
+    assert!(store.message(world.conversation(), row.seq).await.unwrap().is_some());
+
+    let app = &world.engine.app;
+    for query in [HistoryQuery::Newest, HistoryQuery::After(Seq::ZERO), HistoryQuery::Numbers { from: N(1), to: N(9) }] {
+        let page = app.history(&world.bea, world.conversation(), query, 50).await.unwrap();
+        assert_eq!(page.messages.iter().map(|view| view.message.n).collect::<Vec<_>>(), [N(2), N(1)], "{query:?}");
+        assert_eq!(page.newer, None, "{query:?}");
+    }
+    assert!(matches!(app.message(&world.bea, world.conversation(), row.seq).await, Err(AppError::NoMessage)));
 }

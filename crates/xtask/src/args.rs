@@ -4,6 +4,7 @@
 
 use crate::{
     engines::request::{self, Request},
+    faults,
     test::{Part, Scope},
 };
 
@@ -26,7 +27,7 @@ Commands:
   schemathesis [--examples N]
           Calls a server with requests made up from its own OpenAPI document, right ones and wrong ones (N for each operation, 50
           unless told): no answer may be a 5xx or one that the document does not tell. Installs schemathesis from PyPI into target/.
-  engines up [--set SET] [--s3] [--full-jit] | down | status | logs [ENGINE]
+  engines up [--set SET] [--s3] [--full-jit] | down | status | logs [ENGINE] | kill NAME… | start NAME… | promote
           The engines of a cluster on this machine, without containers: installs what is missing, starts it on free ports of the
           loopback with its data in a temporary folder, and waits until each answers. Their addresses are then in target/engines/env.
             up            does nothing if they are up; starts anew if one of them has died
@@ -38,8 +39,20 @@ Commands:
             down          stops what `up` has started, and only that; the data goes too
             status        a line for each process; fails if one does not answer
             logs          the end of each log, of one engine or of all: redis, s3, postgres, cassandra, kafka
+            kill          kill -9: cassandra-2, all of redis, or redis-master, kafka-controller, postgres-primary; says whom it was
+            start         starts what was killed with its data (Redis has none), and waits until it answers; a PostgreSQL whose place
+                          was taken becomes the standby
+            promote       the standby of PostgreSQL takes its primary's place
           An engine that DUNLIN_TEST_CASSANDRA, _KAFKA, _POSTGRES, _REDIS or _S3 names is used, and neither installed nor started.
           Downloads go to DUNLIN_CACHE (~/.cache/dunlin unless told); DUNLIN_MAVEN_URL names another Maven repository.
+  faults [--only ROW,…] [--seconds N] [--report FILE]
+          Failures for real, on the full set of engines and three nodes under load: each is done, healed, and everything acknowledged is
+          read back. Some minutes each; three of them are part of `test`. Prints a table; fails if anything was lost, doubled, out of order
+          or counted wrong.
+            --only ROW    node-killed, node-stopped, redis-master-killed, redis-gone, kafka-broker-killed, kafka-controller-killed,
+                          kafka-gone, cassandra-node-killed, cassandra-gone, postgres-primary-killed, postgres-gone
+            --seconds N   how long each failure lasts
+            --report FILE where the table goes, as Markdown, or what it is made of, if the name ends with .json (unless told: target/faults)
   tidy
           What the compiler does not check: crate edges, licences of dependencies, manifests, links in Markdown.
   help
@@ -62,6 +75,7 @@ pub enum Command {
     Crash { rounds: u32 },
     Schemathesis { examples: u32 },
     Engines(Request),
+    Faults(faults::Request),
     Tidy,
 }
 
@@ -94,6 +108,7 @@ pub fn parse(args: impl IntoIterator<Item = String>) -> Result<Command, String> 
             None => Command::Help,
         }),
         "engines" => request::parse(args).map(|request| request.map_or(Command::Help, Command::Engines)),
+        "faults" => faults::parse(args).map(|request| request.map_or(Command::Help, Command::Faults)),
         "tidy" => match args.next().as_deref() {
             None => Ok(Command::Tidy),
             Some("-h" | "--help") => Ok(Command::Help),
@@ -203,6 +218,13 @@ mod tests {
     }
 
     #[test]
+    fn help_names_every_failure() {
+        for (row, _) in faults::ROWS {
+            assert!(HELP.contains(row), "{row}");
+        }
+    }
+
+    #[test]
     fn help_names_every_part() {
         for part in Part::ALL {
             assert!(HELP.contains(part.name()), "{part:?}");
@@ -213,7 +235,7 @@ mod tests {
     fn engines_hands_on_what_follows() {
         assert_eq!(parse_line("engines down"), Ok(Command::Engines(Request::Down(None))));
         assert_eq!(parse_line("engines up --help"), Ok(Command::Help));
-        assert!(parse_line("engines start").unwrap_err().contains("`start`"));
+        assert!(parse_line("engines begin").unwrap_err().contains("`begin`"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::{
 
 mod args;
 mod engines;
+mod faults;
 mod needs;
 mod schemathesis;
 mod test;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Command::Test(request) => test::run(&root(), &request),
         Command::Crash { rounds } => test::crash(&root(), rounds),
         Command::Schemathesis { examples } => schemathesis::run(&root(), examples),
+        Command::Faults(request) => faults::run(&root(), &request),
         Command::Engines(request) => engines::run(&root(), request),
         Command::Tidy => tidy::run(&root()),
     };

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     args::TestRequest,
-    engines,
+    engines, faults,
     needs::{self, Need},
     tidy,
     workspace::cargo,
@@ -106,10 +106,10 @@ impl Part {
 }
 
 /// The features that let adapters' tests ask for real engines.
-const ENGINES: &str =
+pub const ENGINES: &str =
     "dunlin/engines,dunlin-blobs/engines,dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-postgres/engines,dunlin-redis/engines";
 
-/// The adapters' promises on real engines, and the wire tests on a server that uses them all.
+/// The adapters' promises on real engines, the wire tests on a server that uses them all, and some failures.
 fn cluster(root: &Path) -> Result<()> {
     let engines = engines::ensure(root, engines::request::Options { s3: engines::request::S3::InAny, ..Default::default() })?;
     let run = |args: &[&str]| {
@@ -147,6 +147,8 @@ fn cluster(root: &Path) -> Result<()> {
         ],
     ]
     .concat());
+    // Last, for it hurts the engines.
+    let tested = tested.and_then(|()| faults::short(root, &engines));
     // What ran before goes on.
     let stopped = if engines.started { engines::down(root) } else { Ok(()) };
     tested.and(stopped)
@@ -169,7 +171,7 @@ fn run_cargo(root: &Path, args: &[&str]) -> Result<()> {
     run_to_success(&line, Command::new(cargo()).args(args).current_dir(root))
 }
 
-fn run_to_success(line: &str, command: &mut Command) -> Result<()> {
+pub fn run_to_success(line: &str, command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("failed to start `{line}`"))?;
     if !status.success() {
         bail!("`{line}` ended with {status}");

@@ -16,11 +16,17 @@ pub struct Node {
 }
 
 impl Node {
+    #[allow(dead_code, reason = "each test uses some of it")]
     pub fn start(place: &Place, data: &Path) -> Node {
+        Node::start_at("127.0.0.1:0", place, data, "error", Stdio::inherit())
+    }
+
+    /// What it logs, from a level on, goes to `log`.
+    pub fn start_at(address: &str, place: &Place, data: &Path, level: &str, log: Stdio) -> Node {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).envs(place.environment.iter().cloned());
-        command.env("DUNLIN_LOG", "error").env("DUNLIN_LIMITS_USER_PER_S", "0");
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        command.args(["serve", "--listen", address, "--data"]).arg(data).envs(place.environment.iter().cloned());
+        command.env("DUNLIN_LOG", level).env("DUNLIN_LIMITS_USER_PER_S", "0");
+        let mut process = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let (mut url, mut key) = (None, None);
         for line in BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap) {
             url = url.or(line.split_once(" on http://").map(|(_, address)| format!("http://{address}")));
@@ -29,7 +35,7 @@ impl Node {
                 break;
             }
         }
-        Node { process, url: url.unwrap(), key }
+        Node { process, url: url.expect("it says where it is"), key }
     }
 
     #[allow(dead_code, reason = "each test uses some of it")]

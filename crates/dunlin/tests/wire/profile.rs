@@ -13,7 +13,7 @@ use tempfile::TempDir;
 pub struct Place {
     pub keyspace: String,
     pub cassandra: String,
-    /// The server in which there is a database of the keyspace's name.
+    /// The servers, the second a standby, in which there is a database of the keyspace's name.
     postgres: String,
     pub environment: Vec<(String, String)>,
     /// Holds the configuration that the environment can't.
@@ -31,10 +31,12 @@ impl Place {
         let engine = |name: &str| env::var(name).unwrap_or_else(|_| panic!("{name} is not set; `cargo xtask engines up` starts engines"));
         let keyspace = format!("wire_{:016x}", getrandom::u64().unwrap());
         let cassandra = engine("DUNLIN_TEST_CASSANDRA");
-        let postgres = engine("DUNLIN_TEST_POSTGRES");
+        let kafka = engine("DUNLIN_TEST_KAFKA");
+        let standby = env::var("DUNLIN_TEST_POSTGRES_STANDBY").ok();
+        let postgres = with_standby(&engine("DUNLIN_TEST_POSTGRES"), standby.as_deref());
         say_to_postgres(&postgres, &format!("CREATE DATABASE {keyspace} TEMPLATE template0"));
         let folder = tempfile::tempdir().unwrap();
-        let config = directory_config(folder.path(), &postgres, &keyspace);
+        let config = directory_config(folder.path(), &postgres, &keyspace, standby.is_some());
         let given = [
             ("ENGINES_LOG", "kafka"),
             ("ENGINES_MESSAGES", "cassandra"),
@@ -43,13 +45,13 @@ impl Place {
             ("ENGINES_DIRECTORY", "postgres"),
             ("CONFIG", config.to_str().unwrap()),
             ("ENGINES_SEVERAL_NODES", "true"),
-            ("KAFKA_BROKERS", &engine("DUNLIN_TEST_KAFKA")),
+            ("KAFKA_BROKERS", &kafka),
             ("KAFKA_TOPIC", &keyspace),
             ("KAFKA_PARTITIONS", "4"),
-            ("KAFKA_REPLICAS", "1"),
+            ("KAFKA_REPLICAS", &replicas(&kafka)),
             ("CASSANDRA_NODES", &cassandra),
             ("CASSANDRA_KEYSPACE", &keyspace),
-            ("CASSANDRA_REPLICAS", "1"),
+            ("CASSANDRA_REPLICAS", &replicas(&cassandra)),
             ("REDIS_NODES", &engine("DUNLIN_TEST_REDIS")),
             ("REDIS_PREFIX", &format!("{keyspace}:")),
         ];
@@ -61,8 +63,30 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Not in the database of its own, but beside it.
+    #[allow(dead_code, reason = "each test uses some of it")]
+    pub fn say_to_postgres(&self, statement: &str) {
+        say_to_postgres(&self.postgres, statement);
+    }
+}
+
+/// As many as there are nodes, up to what one has in earnest.
+fn replicas(nodes: &str) -> String {
+    nodes.split(',').count().min(3).to_string()
+}
+
+/// One URL with both hosts.
+fn with_standby(primary: &str, standby: Option<&str>) -> String {
+    let host = |url: &str| url.split_once("://").unwrap().1.rsplit('@').next().unwrap().split('/').next().unwrap().to_owned();
+    match standby {
+        Some(standby) => primary.replacen(&host(primary), &format!("{},{}", host(primary), host(standby)), 1),
+        None => primary.to_owned(),
+    }
+}
+
 /// All shards in one database, which also looks numbers up.
-fn directory_config(folder: &Path, server: &str, database: &str) -> PathBuf {
+fn directory_config(folder: &Path, server: &str, database: &str, is_synchronous: bool) -> PathBuf {
     let (host, _) = server.rsplit_once('/').expect("a URL names a database");
     // The configuration takes no password in a URL.
     let (scheme, rest) = host.split_once("://").expect("a URL has a scheme");
@@ -72,7 +96,7 @@ fn directory_config(folder: &Path, server: &str, database: &str) -> PathBuf {
     fs::write(&file, password).unwrap();
     let config = folder.join("dunlin.toml");
     let text = format!(
-        "[postgres]\nrequire_synchronous = false\npassword_file = {file:?}\nlookup = {url:?}\n\
+        "[postgres]\nrequire_synchronous = {is_synchronous}\npassword_file = {file:?}\nlookup = {url:?}\n\
          databases = [{{ name = \"main\", shards = \"0-63\", url = {url:?} }}]\n"
     );
     fs::write(&config, text).unwrap();
@@ -83,7 +107,9 @@ fn say_to_postgres(url: &str, statement: &str) {
     let say = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("PostgreSQL is up");
+            let mut server: tokio_postgres::Config = url.parse().expect("a URL");
+            server.target_session_attrs(tokio_postgres::config::TargetSessionAttrs::ReadWrite);
+            let (client, connection) = server.connect(tokio_postgres::NoTls).await.expect("PostgreSQL is up");
             tokio::spawn(connection);
             client.batch_execute(statement).await.expect("may make databases");
         });

@@ -1,8 +1,10 @@
 //! Engines that the user has: named by environment variables, which are also how addresses are handed on.
 
+use std::fs;
+
 use anyhow::{Context, Result};
 
-use super::{Engine, wait};
+use super::{Engine, Place, wait};
 
 /// `DUNLIN_TEST_CASSANDRA=host:port,…` and its like.
 pub fn variable(engine: Engine) -> String {
@@ -54,6 +56,10 @@ pub fn first_address(engine: Engine, value: &str) -> String {
         Engine::S3 => 80,
     };
     format!("{host}:{port}")
+}
+
+pub fn write(place: &Place, env: &[(String, String)]) -> Result<()> {
+    fs::write(place.env(), env_file(env)).with_context(|| format!("failed to write {}", place.env().display()))
 }
 
 /// `KEY=value` lines that a shell can source.

@@ -115,7 +115,17 @@ pub fn probe(process: &Process, nodes: u32) -> Result<()> {
     Ok(())
 }
 
+/// Which node is the active controller. (Metadata would not tell: there brokers name any of them.)
+pub fn controller(process: &Process) -> Result<u32> {
+    let mut stream = wait::connect(&process.address)?;
+    read_quorum(&exchange(&mut stream, DESCRIBE_QUORUM, 0, OF_METADATA)?)?.try_into().context("there is no controller")
+}
+
 const API_VERSIONS: i16 = 18;
+const DESCRIBE_QUORUM: i16 = 55;
+/// No tags; one topic, of this name; one partition, the first; no tags, three times.
+const OF_METADATA: &[u8] = b"\0\x02\x13__cluster_metadata\x02\0\0\0\0\0\0\0";
+
 const METADATA: i16 = 3;
 /// Comes back with the answer; each connection has but one request under way.
 const CORRELATION: i32 = 1;
@@ -133,6 +143,22 @@ fn read_metadata(answer: &[u8]) -> Result<(i32, i32)> {
     }
     skip_text(&mut fields)?;
     Ok((brokers, fields.i32()?))
+}
+
+/// The leader of the only partition, from an answer of version 0.
+fn read_quorum(answer: &[u8]) -> Result<i32> {
+    let mut fields = Fields(answer);
+    let _no_tags = fields.bytes(1)?;
+    let error = fields.i16()?;
+    ensure!(error == 0, "the question for the controller is answered with error {error}");
+    let _one_topic = fields.bytes(1)?;
+    let name_length = fields.bytes(1)?[0];
+    fields.bytes(usize::from(name_length.saturating_sub(1)))?;
+    let _one_partition = fields.bytes(1)?;
+    let _partition = fields.i32()?;
+    let error = fields.i16()?;
+    ensure!(error == 0, "the question for the controller is answered with error {error}");
+    fields.i32()
 }
 
 /// -1 stands for no text.
@@ -167,6 +193,14 @@ mod tests {
         assert!(three.contains("\nmin.insync.replicas=2\n") && three.contains("\ndefault.replication.factor=3\n"), "{three}");
         assert!(three.contains("=1@127.0.0.1:2,2@127.0.0.1:2,3@127.0.0.1:2\n"), "{three}");
         assert!(!three.contains("{{"), "{three}");
+    }
+
+    #[test]
+    fn the_active_controller_is_read_from_the_quorum() {
+        let answer = b"\0\0\0\x02\x03ab\x02\0\0\0\0\0\0\0\0\0\x03\0\0\0\x09".as_slice();
+        assert_eq!(read_quorum(answer).unwrap(), 3);
+        assert!(read_quorum(b"\0\0\x29").unwrap_err().to_string().contains("41"));
+        assert!(read_quorum(&answer[..12]).is_err());
     }
 
     #[test]

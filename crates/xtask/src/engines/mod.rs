@@ -15,6 +15,7 @@ mod cassandra;
 mod given;
 mod jars;
 mod kafka;
+mod one;
 mod ports;
 mod postgres;
 mod process;
@@ -42,6 +43,9 @@ pub fn run(root: &Path, request: Request) -> Result<()> {
         Request::Up(options) => up(root, options),
         Request::Down(None) => down(root),
         Request::Down(Some(folder)) => down_if(root, |state| state.folder == folder),
+        Request::Kill(targets) => one::kill(&place, &targets),
+        Request::Start(targets) => one::start(&place, &targets),
+        Request::Promote => one::promote(&place),
         Request::Status => report::status(&place),
         Request::Logs(engine) => report::logs(&place, engine),
     }
@@ -53,6 +57,16 @@ pub struct Engines {
     pub env: Vec<(String, String)>,
     /// Whether this call started them; then its caller stops them with [`down`].
     pub started: bool,
+    /// Whether `up` started all of them, so that they may be hurt.
+    pub are_ours: bool,
+}
+
+impl Engines {
+    fn of(state: State, started: bool) -> Engines {
+        let is_ours = |engine: &Engine| state.processes.iter().any(|process| process.engine == *engine);
+        let are_ours = Engine::ALL.iter().filter(|engine| engine.nodes(state.options) > 0).all(is_ours);
+        Engines { env: state.env, started, are_ours }
+    }
 }
 
 /// Starts the engines of a set unless they run. What is half up is stopped first. On an error nothing is left running.
@@ -63,7 +77,7 @@ pub fn ensure(root: &Path, options: Options) -> Result<Engines> {
     let mut ours = Vec::new();
     if let Some(state) = State::load(&place)? {
         match health(&state) {
-            Ok(()) if state.options.cover(options) => return Ok(Engines { env: state.env, started: false }),
+            Ok(()) if state.options.cover(options) => return Ok(Engines::of(state, false)),
             Ok(()) => bail!("another set is up ({}); stop it first: `cargo xtask engines down`", state.options),
             Err(reason) => progress.say(&format!("not all engines are well ({reason}); stopping the others, to start anew")),
         }
@@ -71,7 +85,7 @@ pub fn ensure(root: &Path, options: Options) -> Result<Engines> {
         ours = state.own_env();
     }
     let state = start::start(&place, options, &ours, &progress)?;
-    Ok(Engines { env: state.env, started: true })
+    Ok(Engines::of(state, true))
 }
 
 /// Stops what was started, and only that; what it stored goes too.

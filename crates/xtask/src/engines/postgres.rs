@@ -13,8 +13,9 @@ use anyhow::{Context, Result, bail, ensure};
 use super::{
     Engine, Process, Progress, fill,
     ports::Ports,
+    process,
     programs::{self, User, command_as, find_or, on_path},
-    start::{Env, Program, Start, variable},
+    start::{Env, Program, START_LIMIT, Start, variable},
     wait::{self, Fields},
 };
 
@@ -84,44 +85,86 @@ impl Postgres {
         let folder = start.node_folder(Engine::Postgres, 2)?;
         programs::give(&folder, self.user)?;
         let data = folder.join("data");
-        let mut backup = self.command("pg_basebackup", &folder);
-        backup.args(["-h", "127.0.0.1", "-p", &primary.to_string(), "-U", "postgres"]);
-        backup.args(["--no-sync", "-R", "-X", "stream", "-c", "fast", "-C", "-S", "standby", "-D"]).arg(&data);
-        start.prepare(Engine::Postgres, 2, &mut backup)?;
+        start.prepare(Engine::Postgres, 2, &mut self.backup(&folder, &primary.to_string(), &data))?;
         let standby = self.launch(start, 2, &folder, &data)?;
-        let primary = format!("127.0.0.1:{primary}");
-        query(&primary, "alter system set synchronous_standby_names = '*'")?;
-        query(&primary, "select pg_reload_conf()")?;
+        wait_for_standbys(&format!("127.0.0.1:{primary}"))?;
         Ok(standby)
     }
 
     fn launch(&self, start: &Start, node: u32, folder: &Path, data: &Path) -> Result<u16> {
         let port = start.port(Ports::take)?;
-        let path = data.join("postgresql.conf");
-        let mut file = OpenOptions::new().append(true).open(&path).with_context(|| format!("failed to open {}", path.display()))?;
-        file.write_all(fill(CONFIG, &[("port", &port.to_string())]).as_bytes()).context("failed to configure PostgreSQL")?;
+        configure(data, &port.to_string())?;
         let mut server = self.command("postgres", folder);
         start.launch(Engine::Postgres, node, format!("127.0.0.1:{port}"), folder, server.arg("-D").arg(data))?;
         Ok(port)
     }
 
     fn command(&self, program: &str, folder: &Path) -> Command {
-        let mut command = command_as(self.user, &self.bin.join(program));
-        // Nothing of the caller's: PGDATA and its like would be heard.
-        command.env_clear().envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LC_ALL", "C.UTF-8")]).current_dir(folder);
+        // Nothing of the caller's environment: PGDATA and its like would be heard.
+        let mut command = command_as(self.user, Path::new("env"));
+        command.args(["-i", "PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C.UTF-8"]).arg(self.bin.join(program)).current_dir(folder);
         command
     }
+
+    /// Copies a primary to `data`, which becomes its standby.
+    fn backup(&self, folder: &Path, primary: &str, data: &Path) -> Command {
+        let mut backup = self.command("pg_basebackup", folder);
+        backup.args(["-h", "127.0.0.1", "-p", primary, "-U", "postgres"]);
+        backup.args(["--no-sync", "-R", "-X", "stream", "-c", "fast", "-C", "-S", "standby", "-D"]).arg(data);
+        backup
+    }
+
+    /// Makes a primary of the past a standby of the one that took its place. What only it had is gone.
+    pub fn follow(&self, process: &Process, primary: &Process) -> Result<()> {
+        let data = process.folder.join("data");
+        fs::remove_dir_all(&data).with_context(|| format!("failed to remove {}", data.display()))?;
+        let (_, port) = primary.address.rsplit_once(':').context("an address has a port")?;
+        // Left by an attempt that came to nothing.
+        query(&primary.address, "select pg_drop_replication_slot(slot_name) from pg_replication_slots where not active")?;
+        process::run(&mut self.backup(&process.folder, port, &data), &process.log, START_LIMIT)?;
+        let (_, port) = process.address.rsplit_once(':').context("an address has a port")?;
+        configure(&data, port)?;
+        wait_for_standbys(&primary.address)
+    }
+}
+
+/// Commits wait for a standby from now on.
+fn wait_for_standbys(primary: &str) -> Result<()> {
+    query(primary, "alter system set synchronous_standby_names = '*'")?;
+    query(primary, "select pg_reload_conf()").map(drop)
+}
+
+fn configure(data: &Path, port: &str) -> Result<()> {
+    let path = data.join("postgresql.conf");
+    let mut file = OpenOptions::new().append(true).open(&path).with_context(|| format!("failed to open {}", path.display()))?;
+    file.write_all(fill(CONFIG, &[("port", port)]).as_bytes()).context("failed to configure PostgreSQL")
+}
+
+pub fn is_primary(process: &Process) -> bool {
+    query(&process.address, "select pg_is_in_recovery()").is_ok_and(|answer| answer == "f")
+}
+
+/// Whether it was made to follow another, which only a promotion ends.
+pub fn is_standby(process: &Process) -> bool {
+    process.folder.join("data/standby.signal").exists()
+}
+
+pub fn promote(process: &Process) -> Result<()> {
+    let promoted = query(&process.address, "select pg_promote()")?;
+    ensure!(promoted == "t", "`select pg_promote()` gives {promoted}");
+    Ok(())
 }
 
 fn url(port: u16) -> String {
     format!("postgres://postgres@127.0.0.1:{port}/postgres")
 }
 
-/// The first node answers, and knows a standby that commits wait for if there is to be one; the second is that standby.
+/// A primary knows a standby that commits wait for, if there is to be one; a standby hears its primary.
 pub fn probe(process: &Process, nodes: u32) -> Result<()> {
-    let (sql, expected) = match process.node {
-        1 => ("select count(*) from pg_stat_replication where sync_state = 'sync'", (nodes - 1).to_string()),
-        _ => ("select pg_is_in_recovery()", "t".to_owned()),
+    let (sql, expected) = if is_primary(process) {
+        ("select count(*) from pg_stat_replication where sync_state = 'sync'", (nodes - 1).to_string())
+    } else {
+        ("select count(*) from pg_stat_wal_receiver where status = 'streaming'", "1".to_owned())
     };
     let answer = query(&process.address, sql)?;
     ensure!(answer == expected, "`{sql}` gives {answer}");

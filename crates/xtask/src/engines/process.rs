@@ -1,6 +1,7 @@
 //! Processes that outlive the command that started them: known again by pid and start time, stopped, measured.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
@@ -28,6 +29,7 @@ pub struct Process {
     pub identity: Identity,
     pub folder: PathBuf,
     pub log: PathBuf,
+    pub line: Line,
 }
 
 impl Process {
@@ -35,9 +37,39 @@ impl Process {
         format!("{} {}", self.engine.name(), self.node)
     }
 
+    /// As a command line names it.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.engine.name(), self.node)
+    }
+
     /// The end of its log, to give an error its cause.
     pub fn last_words(&self) -> Error {
         anyhow!("its log ends with\n{}", tail(&self.log))
+    }
+}
+
+/// What was said to start a process, so that it can be said again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Line {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// Beside the environment of whoever says it.
+    pub env: Vec<(String, String)>,
+}
+
+impl Line {
+    pub fn of(command: &Command) -> Result<Line> {
+        let text = |part: &OsStr| part.to_str().map(str::to_owned).with_context(|| format!("{part:?} is not UTF-8"));
+        let words = [command.get_program()].into_iter().chain(command.get_args()).map(text).collect::<Result<_>>()?;
+        let given = command.get_envs().filter_map(|(key, value)| Some((key, value?)));
+        Ok(Line { words, env: given.map(|(key, value)| Ok((text(key)?, text(value)?))).collect::<Result<_>>()? })
+    }
+
+    pub fn command(&self) -> Result<Command> {
+        let (program, arguments) = self.words.split_first().context("nobody noted how it was started")?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(self.env.iter().cloned());
+        Ok(command)
     }
 }
 
@@ -130,6 +162,20 @@ pub fn stop(processes: &[Process]) -> Result<()> {
     Ok(())
 }
 
+/// As a crash would: without a warning.
+pub fn kill(processes: &[Process]) -> Result<()> {
+    for process in running(processes) {
+        signal(&process.identity, "KILL")?;
+    }
+    ensure!(all_end(processes), "failed to kill {}", processes.iter().map(Process::name).collect::<Vec<_>>().join(", "));
+    // PostgreSQL does not start while it sees the pid of its last life, be it a zombie's.
+    let start = Instant::now();
+    while processes.iter().any(|process| Path::new(&format!("/proc/{}", process.identity.pid)).exists()) && start.elapsed() < STOP_LIMIT {
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
 fn running(processes: &[Process]) -> impl Iterator<Item = &Process> {
     processes.iter().filter(|process| process.identity.is_running())
 }
@@ -196,10 +242,21 @@ mod tests {
             identity: identity.clone(),
             folder: PathBuf::new(),
             log: PathBuf::new(),
+            line: Line::default(),
         };
         stop(&[process]).unwrap();
         assert!(!identity.is_running());
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn what_was_said_once_can_be_said_again() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "test \"$A\" = b"]).env("A", "b");
+        let line = Line::of(&command).unwrap();
+        assert_eq!(line, Line { words: ["sh", "-c", "test \"$A\" = b"].map(str::to_owned).to_vec(), env: vec![("A".into(), "b".into())] });
+        assert!(line.command().unwrap().status().unwrap().success());
+        assert!(Line::default().command().is_err());
     }
 
     #[test]
@@ -217,8 +274,15 @@ mod tests {
     fn a_recycled_pid_is_left_alone() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let identity = Identity { pid: child.id(), started: "an earlier boot/1".to_owned() };
-        let process =
-            Process { engine: Engine::Redis, node: 1, address: String::new(), identity, folder: PathBuf::new(), log: PathBuf::new() };
+        let process = Process {
+            engine: Engine::Redis,
+            node: 1,
+            address: String::new(),
+            identity,
+            folder: PathBuf::new(),
+            log: PathBuf::new(),
+            line: Line::default(),
+        };
         stop(&[process]).unwrap();
         assert!(child.try_wait().unwrap().is_none());
         child.kill().unwrap();

@@ -91,6 +91,10 @@ pub fn probe(process: &Process, nodes: u32) -> Result<()> {
     ensure_line(&replication, "master_link_status:up")
 }
 
+pub fn is_master(process: &Process) -> bool {
+    ask(&process.address, "INFO replication").is_ok_and(|info| has_line(&info, "role:master"))
+}
+
 fn ensure_line(info: &str, expected: &str) -> Result<()> {
     ensure!(has_line(info, expected), "`INFO replication` lacks {expected}");
     Ok(())

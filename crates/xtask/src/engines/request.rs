@@ -9,9 +9,39 @@ pub enum Request {
     Up(Options),
     /// `Some`: only if the engines have their data in this folder, and so are those that the caller means.
     Down(Option<PathBuf>),
+    /// Without a warning, as a crash does.
+    Kill(Vec<Target>),
+    /// Those that don't run.
+    Start(Vec<Target>),
+    /// The standby of PostgreSQL takes its primary's place.
+    Promote,
     Status,
     /// `None` is every engine.
     Logs(Option<Engine>),
+}
+
+/// Which processes are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    All(Engine),
+    Node(Engine, u32),
+    Role(Role),
+}
+
+/// What one node of several is at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Of Kafka; the active one.
+    Controller,
+    /// Of Redis; one of them.
+    Master,
+    /// Of PostgreSQL.
+    Primary,
+}
+
+impl Role {
+    const ALL: [(&str, Role); 3] =
+        [("kafka-controller", Role::Controller), ("redis-master", Role::Master), ("postgres-primary", Role::Primary)];
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,7 +109,7 @@ impl fmt::Display for Options {
 /// What follows `engines`; none if help was asked for. The error is a sentence for whoever typed the command.
 pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Request>, String> {
     let Some(action) = args.next() else {
-        return Err("`engines` wants one of up, down, status, logs".to_owned());
+        return Err(format!("`engines` wants one of {ACTIONS}"));
     };
     let rest: Vec<String> = args.collect();
     if [&action].into_iter().chain(&rest).any(|arg| arg == "-h" || arg == "--help") {
@@ -89,13 +119,32 @@ pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Request>, 
         ("up", options) => Request::Up(parse_options(options)?),
         ("down", []) => Request::Down(None),
         ("down", [option, folder]) if option == "--if-in" => Request::Down(Some(folder.into())),
+        ("kill" | "start", []) => return Err(format!("`engines {action}` wants to know which: cassandra, or cassandra-2")),
+        ("kill", names) => Request::Kill(names.iter().map(|name| parse_target(name)).collect::<Result<_, _>>()?),
+        ("start", names) => Request::Start(names.iter().map(|name| parse_target(name)).collect::<Result<_, _>>()?),
+        ("promote", []) => Request::Promote,
         ("status", []) => Request::Status,
         ("logs", []) => Request::Logs(None),
         ("logs", [name]) => Request::Logs(Some(parse_engine(name)?)),
-        ("down" | "status", [other, ..]) | ("logs", [_, other, ..]) => return Err(format!("`engines {action}` does not know `{other}`")),
-        _ => return Err(format!("`engines` does not know `{action}`; it knows up, down, status, logs")),
+        ("down" | "promote" | "status", [other, ..]) | ("logs", [_, other, ..]) => {
+            return Err(format!("`engines {action}` does not know `{other}`"));
+        }
+        _ => return Err(format!("`engines` does not know `{action}`; it knows {ACTIONS}")),
     };
     Ok(Some(request))
+}
+
+const ACTIONS: &str = "up, down, kill, start, promote, status, logs";
+
+/// `cassandra`, `cassandra-2`, or what a node is: `redis-master`.
+fn parse_target(name: &str) -> Result<Target, String> {
+    if let Some((_, role)) = Role::ALL.into_iter().find(|(known, _)| *known == name) {
+        return Ok(Target::Role(role));
+    }
+    match name.rsplit_once('-').and_then(|(engine, node)| Some((engine, node.parse().ok()?))) {
+        Some((engine, node)) => Ok(Target::Node(parse_engine(engine)?, node)),
+        None => Ok(Target::All(parse_engine(name)?)),
+    }
 }
 
 fn parse_options(args: &[String]) -> Result<Options, String> {
@@ -162,6 +211,17 @@ mod tests {
     }
 
     #[test]
+    fn one_process_all_of_an_engine_or_a_role_can_be_meant() {
+        let kafka = [Target::Node(Engine::Kafka, 2), Target::All(Engine::Redis), Target::Role(Role::Controller)];
+        assert_eq!(parse_line("kill kafka-2 redis kafka-controller"), Ok(Some(Request::Kill(kafka.to_vec()))));
+        assert_eq!(parse_line("start postgres-1"), Ok(Some(Request::Start(vec![Target::Node(Engine::Postgres, 1)]))));
+        assert_eq!(parse_line("promote"), Ok(Some(Request::Promote)));
+        assert!(parse_line("kill").unwrap_err().contains("which"));
+        assert!(parse_line("kill mysql-1").unwrap_err().contains("`mysql`"));
+        assert!(parse_line("kill redis-slave").unwrap_err().contains("`redis-slave`"));
+    }
+
+    #[test]
     fn down_may_be_meant_for_certain_engines_only() {
         assert_eq!(parse_line("down --if-in /tmp/a"), Ok(Some(Request::Down(Some("/tmp/a".into())))));
         assert!(parse_line("down --if-in").is_err());
@@ -177,7 +237,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_quoted() {
         assert!(parse_line("").is_err());
-        assert!(parse_line("start").unwrap_err().contains("`start`"));
+        assert!(parse_line("begin").unwrap_err().contains("`begin`"));
         assert!(parse_line("up --set").unwrap_err().contains("small or full"));
         assert!(parse_line("up --set large").unwrap_err().contains("`large`"));
         assert!(parse_line("up cassandra").unwrap_err().contains("`cassandra`"));

@@ -16,12 +16,17 @@ use std::{
 use anyhow::{Context, Error, Result};
 
 use super::{
-    Engine, Options, Place, Process, Progress, State, cassandra, given, jars, kafka, ports::Ports, postgres, process, programs, redis, s3,
-    state::FOLDER_PREFIX, stop, wait,
+    Engine, Options, Place, Process, Progress, State, cassandra, given, jars, kafka,
+    ports::Ports,
+    postgres,
+    process::{self, Line},
+    programs, redis, s3,
+    state::FOLDER_PREFIX,
+    stop, wait,
 };
 
 /// How long an engine may take until it answers.
-const START_LIMIT: Duration = Duration::from_secs(120);
+pub const START_LIMIT: Duration = Duration::from_secs(120);
 
 pub type Env = Vec<(String, String)>;
 
@@ -76,7 +81,7 @@ fn finish(place: &Place, state: &mut State) -> Result<()> {
     state.ready = true;
     state.env.sort();
     state.processes.sort_by_key(|process| (process.engine, process.node));
-    fs::write(place.env(), given::env_file(&state.env)).with_context(|| format!("failed to write {}", place.env().display()))?;
+    given::write(place, &state.env)?;
     state.save(place)
 }
 
@@ -169,8 +174,9 @@ impl Start<'_> {
         let log = self.log(engine, node);
         // Together with its record: nothing may run that `down` does not know.
         let mut state = self.state();
+        let line = Line::of(command)?;
         let identity = process::launch(command, folder, &log)?;
-        state.processes.push(Process { engine, node, address, identity, folder: folder.to_owned(), log });
+        state.processes.push(Process { engine, node, address, identity, folder: folder.to_owned(), log, line });
         state.save(self.place)
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     Engine, Place, given,
-    process::{Identity, Process},
+    process::{Identity, Line, Process},
     request::{Jit, Options, S3, Set},
 };
 
@@ -68,6 +68,7 @@ impl State {
             json!({
                 "engine": process.engine.name(), "node": process.node, "address": process.address,
                 "pid": process.identity.pid, "started": process.identity.started, "folder": process.folder, "log": process.log,
+                "words": process.line.words, "env": process.line.env,
             })
         };
         json!({
@@ -79,6 +80,7 @@ impl State {
 
     fn from_json(value: &Value) -> Option<State> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
+        let pairs = |value: &Value| value.as_array()?.iter().map(|pair| Some((text(&pair[0])?, text(&pair[1])?))).collect::<Option<_>>();
         let process = |value: &Value| {
             Some(Process {
                 engine: Engine::named(value["engine"].as_str()?)?,
@@ -87,6 +89,7 @@ impl State {
                 identity: Identity { pid: value["pid"].as_u64()?.try_into().ok()?, started: text(&value["started"])? },
                 folder: value["folder"].as_str()?.into(),
                 log: value["log"].as_str()?.into(),
+                line: Line { words: value["words"].as_array()?.iter().map(text).collect::<Option<_>>()?, env: pairs(&value["env"])? },
             })
         };
         Some(State {
@@ -99,7 +102,7 @@ impl State {
             folder: value["folder"].as_str()?.into(),
             ready: value["ready"].as_bool()?,
             processes: value["processes"].as_array()?.iter().map(process).collect::<Option<_>>()?,
-            env: value["env"].as_array()?.iter().map(|pair| Some((text(&pair[0])?, text(&pair[1])?))).collect::<Option<_>>()?,
+            env: pairs(&value["env"])?,
         })
     }
 }
@@ -117,6 +120,7 @@ mod tests {
             identity,
             folder: "/tmp/f/kafka-2".into(),
             log: "/l".into(),
+            line: Line { words: vec!["java".to_owned()], env: vec![("HOME".to_owned(), "/h".to_owned())] },
         };
         State {
             options: Options { set: Set::Small, jit: Jit::Full, s3: S3::InAny },
