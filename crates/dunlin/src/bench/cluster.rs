@@ -27,8 +27,8 @@ use dunlin_bench::{
 };
 use dunlin_client::Client;
 use dunlin_model::{
-    Body, ClientId, Content, ConversationId, Event, EventId, Field, Message, MessageType, Millis, Name, Opening, Pair, Partition, RULES, Seq,
-    UserChange, UserId,
+    Body, ClientId, Content, ConversationId, Event, EventId, Field, Message, MessageType, Millis, Name, Opening, Pair, Partition, RULES,
+    Seq, UserChange, UserId,
 };
 use dunlin_ports::{Directory as _, EventLog as _};
 use futures::StreamExt as _;
