@@ -15,7 +15,7 @@ use crate::{
 /// How long it may take until everyone is served, before the failure and after it.
 const SERVED_LIMIT: Duration = Duration::from_secs(180);
 /// The load before the failure, and after everyone is served again.
-const CALM: Duration = Duration::from_secs(4);
+const CALM: Duration = Duration::from_secs(3);
 
 pub struct Row {
     pub name: &'static str,

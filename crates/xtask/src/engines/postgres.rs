@@ -152,7 +152,9 @@ pub fn is_standby(process: &Process) -> bool {
 pub fn promote(process: &Process) -> Result<()> {
     let promoted = query(&process.address, "select pg_promote()")?;
     ensure!(promoted == "t", "`select pg_promote()` gives {promoted}");
-    Ok(())
+    // Copied from a primary that had a standby. This one has none, and its commits would wait for it.
+    query(&process.address, "alter system reset synchronous_standby_names")?;
+    query(&process.address, "select pg_reload_conf()").map(drop)
 }
 
 fn url(port: u16) -> String {
