@@ -293,11 +293,12 @@ impl Messages {
     }
 
     async fn read_reactions(&self, conversation: ConversationId, range: SeqRange, limit: usize) -> Result<Vec<ReactionRow>, StoreError> {
+        type Columns = (i64, String, String, Option<bool>, Option<i64>);
         let mut found = Vec::new();
         for bucket in self.buckets(conversation, range, Order::OldestFirst).await? {
             let rest = to_limit(limit - found.len());
             let values = (conversation.to_string(), of_bucket(bucket), of_seq(range.after), of_seq(range.before), rest);
-            let rows: Vec<(i64, String, String, Option<bool>, Option<i64>)> = self.rows(&self.statements.reactions, values).await?;
+            let rows: Vec<Columns> = self.rows(&self.statements.reactions, values).await?;
             for (target, by, emoji, is_on, written) in rows {
                 let Some((at, value)) = cell(is_on, written)? else { continue };
                 let emoji = Emoji::parse(&emoji).map_err(|error| corrupt(&error))?;

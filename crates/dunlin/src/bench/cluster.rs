@@ -258,7 +258,7 @@ impl Bench<'_> {
         let conversation = ConversationId::direct(&Pair::new(one.clone(), other.clone()));
         let app = node.app.clone();
         let read = move |number: u64| {
-            let (app, reader) = (app.clone(), if number % 2 == 0 { one.clone() } else { other.clone() });
+            let (app, reader) = (app.clone(), if number.is_multiple_of(2) { one.clone() } else { other.clone() });
             async move { Ok(app.history(&reader, conversation, HistoryQuery::Newest, 50).await.map(drop)?) }
         };
         let before = node.messages.requests().reads;
