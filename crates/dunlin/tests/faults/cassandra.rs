@@ -12,7 +12,8 @@ async fn cassandra_gone_for_a_while_loses_nothing() {
     let row = Row {
         name: "cassandra-gone",
         what: "all of Cassandra killed, and back",
-        lasting: Duration::from_secs(if engines::are_several() { 120 } else { 30 }),
+        // Its start takes as long again.
+        lasting: Duration::from_secs(if engines::are_several() { 120 } else { 15 }),
         meanwhile: Meanwhile::Sends,
     };
     row.run(async |_, _| drop(engines::kill(&["cassandra"]).await), async |_, _| engines::start(&["cassandra"]).await).await;

@@ -19,7 +19,7 @@ pub struct Ledger {
 #[derive(Default)]
 struct Inner {
     records: BTreeMap<usize, Vec<Said>>,
-    /// Sends that were answered by a problem, and other calls.
+    /// Tries that were not acknowledged, of sends and marks, by what came instead; and the same of reads.
     refused: BTreeMap<String, u64>,
     reads_refused: BTreeMap<String, u64>,
     unknown: u64,
