@@ -8,6 +8,12 @@ use dunlin_ports::Clock;
 /// How far two clocks may differ. Clocks that anyone looks after differ by much less.
 const SKEW_MAX_MS: u64 = 5_000;
 
+/// Of an engine that tells its time only with what it does.
+pub fn trouble(engine: &str, skew_ms: u64) -> Option<String> {
+    let seconds = skew_ms as f64 / 1_000.0;
+    (skew_ms > SKEW_MAX_MS).then(|| format!("the clocks of {engine} and this node differ by {seconds:.1} s: set the one that is wrong"))
+}
+
 /// Asks an engine for its time, and refuses one that differs by more than the limit.
 pub async fn agree<E>(engine: &str, clock: &dyn Clock, asking: impl Future<Output = Result<Millis, E>>) -> Result<()>
 where
@@ -55,6 +61,12 @@ mod tests {
         assert_eq!(skew_ms(Millis(1_000), Millis(9_000), Millis(9_000)), 0);
         assert_eq!(skew_ms(Millis(1_000), Millis(9_500), Millis(9_000)), 500);
         assert_eq!(skew_ms(Millis(1_000), Millis(300), Millis(9_000)), 700);
+    }
+
+    #[test]
+    fn a_difference_that_matters_is_told() {
+        assert_eq!(trouble("Kafka", SKEW_MAX_MS), None);
+        assert!(trouble("Kafka", 7_250).is_some_and(|told| told.contains("Kafka") && told.contains("7.2 s")));
     }
 
     #[tokio::test]

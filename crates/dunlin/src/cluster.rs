@@ -110,7 +110,8 @@ impl ClusterNode {
                 .to_owned()
         });
         let postgres = self.postgres.iter().flat_map(|postgres| postgres.troubles());
-        let others = [self.shares.trouble(), self.log.trouble(), self.messages.trouble(), redis, parked, overdue];
+        let clock = clocks::trouble("Kafka", self.log.skew_ms());
+        let others = [self.shares.trouble(), self.log.trouble(), clock, self.messages.trouble(), redis, parked, overdue];
         stuck.chain(others.into_iter().flatten()).chain(postgres).collect()
     }
 

@@ -63,6 +63,26 @@ impl Cluster {
             ClientConfig::new().set("bootstrap.servers", self.value("DUNLIN_KAFKA_BROKERS")).create().unwrap();
         let deleted = admin.delete_topics(&[self.value("DUNLIN_KAFKA_TOPIC")], &AdminOptions::new()).await.unwrap();
         deleted.into_iter().for_each(|topic| drop(topic.unwrap()));
+        let begun = Instant::now();
+        // Brokers hear of it one after the other.
+        while dunlin_kafka::has_topic(&self.log()).await.unwrap() {
+            assert!(begun.elapsed() < PATIENCE, "the topic stays");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Until a node that has started takes part in projecting.
+    async fn joined(&self) {
+        let begun = Instant::now();
+        while dunlin_kafka::nodes(&self.log()).await.unwrap() == 0 {
+            assert!(begun.elapsed() < PATIENCE, "it does not join");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn log(&self) -> dunlin_kafka::Options {
+        let (config, _) = dunlin::config::Config::load(None, self.place.environment.iter().cloned(), &[]).unwrap();
+        dunlin::cluster::kafka(&config).unwrap()
     }
 
     fn make_topic_anew(&self) {
@@ -76,7 +96,8 @@ impl Cluster {
 
 fn stop(mut node: Node) {
     node.signal("-TERM");
-    assert!(node.process.wait().unwrap().success());
+    let ended = node.process.wait().unwrap();
+    assert!(ended.success(), "a node that was told to stop ended with {ended}");
 }
 
 async fn sent(client: &Client, to: &str, text: &str) {
@@ -124,6 +145,7 @@ async fn a_log_that_was_lost_is_refused_until_it_is_reopened_and_nothing_of_the_
     cluster.refused(&["log", "reopen", "--yes"], "there is nothing to reopen");
 
     let node = start(&cluster.data);
+    cluster.joined().await;
     cluster.delete_topic().await;
     cluster.refused(&["schema", "apply"], "is gone, and 1 nodes are running");
     stop(node);

@@ -5,7 +5,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
@@ -30,6 +30,7 @@ pub struct EventLog {
     acknowledged: Vec<AtomicU64>,
     /// Whether the topic is another one now, under the same name.
     is_replaced: AtomicBool,
+    skew_ms: AtomicU64,
 }
 
 impl EventLog {
@@ -41,11 +42,17 @@ impl EventLog {
         let readers = Readers::new(options.clone());
         let acknowledged = (0..options.partitions).map(|_| AtomicU64::new(0)).collect();
         let (producer, members, trouble) = (Arc::new(producer), Arc::default(), Mutex::default());
-        Ok(EventLog { options, producer, readers, members, trouble, acknowledged, is_replaced: AtomicBool::new(false) })
+        let (is_replaced, skew_ms) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ok(EventLog { options, producer, readers, members, trouble, acknowledged, is_replaced, skew_ms })
     }
 
     pub fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// By how much the clock of the broker that took the last event differs from this machine's, at least.
+    pub fn skew_ms(&self) -> u64 {
+        self.skew_ms.load(Ordering::Relaxed)
     }
 
     /// Which log this is: Kafka's cluster and the topic. A topic that was deleted and made anew has the same name, so this does not tell
@@ -102,7 +109,12 @@ impl EventLog {
         let partition = key.partition(self.options.partitions);
         let acknowledged = &self.acknowledged[partition.0 as usize];
         let before = acknowledged.load(Ordering::Acquire);
-        let offset = self.producer.append(partition, &key.to_string(), bytes).await?;
+        let asked = unix_ms();
+        let (offset, time) = self.producer.append(partition, &key.to_string(), bytes).await?;
+        if let Some(Millis(theirs)) = time {
+            let skew_ms = theirs.saturating_sub(unix_ms()).max(asked.saturating_sub(theirs));
+            self.skew_ms.store(skew_ms, Ordering::Relaxed);
+        }
         if offset.0 < before {
             self.is_replaced.store(true, Ordering::Relaxed);
             return Err(StoreError::Unknown(REPLACED.to_owned()));
@@ -118,6 +130,10 @@ impl EventLog {
             *trouble = failed.map(|error| format!("the log: {error}"));
         }
     }
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 #[async_trait]

@@ -6,7 +6,7 @@ use std::sync::{
 };
 use std::time::Duration;
 
-use dunlin_model::{Offset, Partition};
+use dunlin_model::{Millis, Offset, Partition};
 use dunlin_ports::StoreError;
 use rdkafka::{
     ClientConfig,
@@ -68,8 +68,8 @@ impl Producer {
         Ok(Producer { config, topic: options.topic.as_str().into(), context, client, is_probing: Arc::default() })
     }
 
-    /// The record has its place in the order of its partition as soon as this is first polled.
-    pub async fn append(&self, partition: Partition, key: &str, payload: &[u8]) -> Result<Offset, StoreError> {
+    /// Where it is, and what the broker's clock said. The record has its place in the order of its partition as soon as this is first polled.
+    pub async fn append(&self, partition: Partition, key: &str, payload: &[u8]) -> Result<(Offset, Option<Millis>), StoreError> {
         if self.context.is_away() {
             self.probe();
             let why = self.context.trouble().unwrap_or_else(|| "no connection".to_owned());
@@ -80,10 +80,12 @@ impl Producer {
         let taken = self.client().send_result(record).map_err(|(error, _)| error);
         let acknowledged = taken.map_err(|error| self.refuse(&error))?.await;
         match acknowledged {
-            Ok(Ok(delivery)) => u64::try_from(delivery.offset).map(Offset).map_err(|_| {
-                // It was a repetition that the broker knew, from so long ago that it no longer knows its offset.
-                StoreError::Unknown("Kafka holds the event, but does not say where".to_owned())
-            }),
+            Ok(Ok(delivery)) => {
+                let time = delivery.timestamp.to_millis().and_then(|time| u64::try_from(time).ok()).map(Millis);
+                // A repetition that the broker knew may be from so long ago that it no longer knows its offset.
+                let unknown = |_| StoreError::Unknown("Kafka holds the event, but does not say where".to_owned());
+                Ok((u64::try_from(delivery.offset).map(Offset).map_err(unknown)?, time))
+            }
             Ok(Err((error, _))) => Err(not_acknowledged(&error)),
             Err(_) => Err(StoreError::Unknown("the Kafka client ended before it had an answer".to_owned())),
         }
@@ -160,7 +162,7 @@ mod tests {
     }
 
     async fn append(producer: &Producer) -> Result<Offset, StoreError> {
-        producer.append(Partition(0), "key", b"payload").await
+        producer.append(Partition(0), "key", b"payload").await.map(|(offset, _)| offset)
     }
 
     #[tokio::test]

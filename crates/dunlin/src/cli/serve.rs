@@ -59,8 +59,10 @@ async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
     }
     let service = service(&config, &node, verifier, is_dev);
     let connections = Connections { max: config.server.connections_max, ..Connections::default() };
+    // Before anyone is told that it serves: whoever is may tell it to stop.
+    let stopped = stopped().context("failed to listen for signals")?;
     welcome.say(&config.server.data, listener.local_addr()?);
-    dunlin_api::serve(listener, service, connections, stopped()).await;
+    dunlin_api::serve(listener, service, connections, stopped).await;
     info!("stopping");
     node.stop().await.context("failed to stop in good order")?;
     Ok(ExitCode::SUCCESS)
@@ -175,11 +177,13 @@ impl Welcome {
 }
 
 /// Ctrl-C or SIGTERM.
-async fn stopped() {
+fn stopped() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated.recv() => {}
-    }
+    let (mut terminated, mut interrupted) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
+        }
+    })
 }
