@@ -8,7 +8,7 @@ use axum::{
 use dunlin_app::{AppError, StoreError};
 use dunlin_model::{Rejection, limits};
 use dunlin_protocol::{Code, Problem};
-use tracing::error;
+use tracing::{debug, error, warn};
 
 /// When to come back, where nothing better is known.
 const RETRY_AFTER_S: u64 = 1;
@@ -113,12 +113,19 @@ pub(crate) fn rejected(rejection: Rejection) -> Refusal {
 
 /// What went wrong inside is for the operator's log; the caller learns what to do.
 fn store(error: &StoreError) -> Refusal {
-    error!(%error, "a store failed a request");
     match error {
-        StoreError::Unavailable(_) => refuse(Code::Unavailable, "nothing was done; try again"),
+        StoreError::Unavailable(_) => {
+            // Thousands a minute while an engine is away; that it is, others say once.
+            debug!(%error, "a store was not there for a request");
+            refuse(Code::Unavailable, "nothing was done; try again")
+        }
         StoreError::Unknown(_) => {
+            warn!(%error, "what became of a request is not known");
             refuse(Code::OutcomeUnknown, "send the same request again; a message with the same client_id is the same message")
         }
-        StoreError::Conflict(_) | StoreError::Corrupt(_) => refuse(Code::Internal, "the operator's log says more"),
+        StoreError::Conflict(_) | StoreError::Corrupt(_) => {
+            error!(%error, "a store failed a request");
+            refuse(Code::Internal, "the operator's log says more")
+        }
     }
 }

@@ -99,10 +99,13 @@ impl ClusterNode {
 
     /// What stands in the way of full service, in sentences for the operator.
     pub fn troubles(&self) -> Vec<String> {
-        let stuck = self.shares.progress().into_iter().filter_map(|(partition, progress)| {
-            let trouble = progress.trouble?;
-            Some(format!("partition {}: {trouble}", partition.0))
-        });
+        let mut stuck = BTreeMap::<String, Vec<String>>::new();
+        for (partition, progress) in self.shares.progress() {
+            if let Some(trouble) = progress.trouble {
+                stuck.entry(trouble).or_default().push(partition.0.to_string());
+            }
+        }
+        let stuck = stuck.into_iter().map(|(trouble, partitions)| format!("partitions {}: {trouble}", partitions.join(", ")));
         let parked = node::parked_trouble(&self.app.outcomes);
         let redis = self.redis.as_ref().and_then(dunlin_redis::Cluster::trouble).map(|trouble| format!("Redis: {trouble}"));
         let overdue = self.app.outcomes.is_overdue().then(|| {

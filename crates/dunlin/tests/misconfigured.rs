@@ -60,6 +60,7 @@ fn an_engine_that_is_away_or_made_otherwise_is_refused() {
         Mistake { given: &[("DUNLIN_CASSANDRA_NODES", "127.0.0.1:1")], told: &["failed to reach Cassandra at 127.0.0.1:1", "refused"] },
         Mistake { given: &[("DUNLIN_CASSANDRA_KEYSPACE", "nowhere")], told: &["there is no keyspace nowhere", "dunlin schema apply"] },
         Mistake { given: &[("DUNLIN_CASSANDRA_REPLICAS", "2")], told: &["is replicated as dc1: 1, the configuration says dc1: 2"] },
+        Mistake { given: &[("DUNLIN_CASSANDRA_DATACENTER", "dc9")], told: &["is in the datacenter dc9", "cassandra.datacenter"] },
         Mistake { given: &[("DUNLIN_CASSANDRA_PASSWORD_FILE", "/nowhere")], told: &["cassandra.password_file: failed to read /nowhere"] },
     ];
     for mistake in mistakes {

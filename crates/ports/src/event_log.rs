@@ -73,6 +73,7 @@ pub struct Appended {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     pub position: Position,
+    /// Of strangers if it is none of the events that belong here, whatever the bytes say.
     pub key: LogKey,
     pub event_id: EventId,
     pub bytes: Bytes,

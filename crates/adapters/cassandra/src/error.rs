@@ -17,6 +17,8 @@ pub enum ConnectError {
     NotLetIn { nodes: String, why: String },
     #[error("Cassandra has version {found}, and at least {needed}.0 is needed, with which unified compaction came")]
     TooOld { found: String, needed: u32 },
+    #[error("no node of Cassandra that answers is in the datacenter {0}: look at cassandra.datacenter")]
+    Datacenter(String),
     #[error("TLS to Cassandra can't be had: {0}")]
     Tls(String),
     #[error(transparent)]

@@ -2,7 +2,7 @@
 
 use dunlin_model::Millis;
 use dunlin_ports::StoreError;
-use scylla::{client::session::Session, value::CqlTimestamp};
+use scylla::{client::session::Session, errors::ExecutionError, value::CqlTimestamp};
 
 use crate::{
     ConnectError, Messages,
@@ -14,9 +14,13 @@ use crate::{
 const MAJOR_MIN: u32 = 5;
 
 /// Whether its version is one that the schema and the statements were written for.
-pub(crate) async fn check(session: &Session) -> Result<(), ConnectError> {
+pub(crate) async fn check(session: &Session, datacenter: &str) -> Result<(), ConnectError> {
     let refused = |error: &dyn std::fmt::Display| ConnectError::Statement(error.to_string());
-    let rows = session.query_unpaged("SELECT release_version FROM system.local", ()).await.map_err(|error| refused(&error))?;
+    let rows = match session.query_unpaged("SELECT release_version FROM system.local", ()).await {
+        // Nobody to ask there.
+        Err(ExecutionError::EmptyPlan) => return Err(ConnectError::Datacenter(datacenter.to_owned())),
+        rows => rows.map_err(|error| refused(&error))?,
+    };
     let rows = rows.into_rows_result().map_err(|error| refused(&error))?;
     let (found,) = rows.single_row::<(String,)>().map_err(|error| refused(&error))?;
     if is_new_enough(&found) { Ok(()) } else { Err(ConnectError::TooOld { found, needed: MAJOR_MIN }) }

@@ -260,6 +260,6 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, ConnectError> 
         why: format!("what listens there did not speak CQL within {} s", CONNECT_MAX.as_secs()),
     })?;
     let session = session.map_err(|error| ConnectError::of_session(&options.nodes, error))?;
-    server::check(&session).await?;
+    server::check(&session, &options.datacenter).await?;
     Ok(session)
 }

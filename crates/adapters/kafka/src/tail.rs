@@ -102,7 +102,12 @@ impl Tail {
             let key: LogKey = str::from_utf8(message.key()?).ok()?.parse().ok()?;
             (key.partition(self.partitions) == partition).then_some(key)
         };
-        Record::new(position, Bytes::copy_from_slice(message.payload().unwrap_or_default()), key)
+        let record = Record::new(position, Bytes::copy_from_slice(message.payload().unwrap_or_default()), key);
+        if record.key.partition(self.partitions) == partition {
+            return record;
+        }
+        // An event of ours, but whoever put it here did not: its seq would be one of another partition's order.
+        Record { key: LogKey::of_strangers(partition), ..record }
     }
 
     /// What has arrived. What fails after some records were read fails again, or mends, at the next call.

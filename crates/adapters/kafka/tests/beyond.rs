@@ -148,6 +148,11 @@ async fn what_cant_be_read_is_of_the_key_that_kafka_has_beside_it_or_of_stranger
         let records = timeout(PATIENCE, log.tail(here, offset).await.unwrap().next(1)).await.unwrap().unwrap();
         assert_eq!((records[0].key, records[0].position.offset), (of, offset), "{text:?}");
     }
+    // An event of ours that a tool has put where it does not belong.
+    let stray = std::iter::repeat_with(|| event("hello")).find(|event| event.key.partition(options.partitions) != here).unwrap();
+    let offset = put(&options, here, Some(&stray.key.to_string()), &stray.encode()).await;
+    let records = timeout(PATIENCE, log.tail(here, offset).await.unwrap().next(1)).await.unwrap().unwrap();
+    assert_eq!(records[0].key, LogKey::of_strangers(here));
 }
 
 #[tokio::test]

@@ -117,7 +117,7 @@ impl Lane {
             return Ok(stored);
         }
         for record in records {
-            let Ok(Event { body: Body::Unpark(key), .. }) = Event::decode(&record.bytes) else { continue };
+            let Ok(Event { body: Body::Unpark(key), .. }) = decode(record) else { continue };
             let from = self.memory().parked.get(&key).and_then(|aside| aside.due_at(record.position)).map(|due| due.from);
             if let Some(from) = from {
                 let rows = store.parked_rows(&key, from, REPLAYED_MAX + 1).await?;
@@ -187,7 +187,7 @@ impl Memory {
         let mut readable = Readable::default();
         for record in records {
             let (seq, time, key) = (record.position.seq, record.position.time, record.key);
-            match Event::decode(&record.bytes) {
+            match decode(record) {
                 Ok(event) if event.rules <= rules.known && matches!(event.body, Body::Unpark(_)) => {
                     self.replay(rules, record.position, key, &stored, batch, &mut readable);
                     readable.events.push((record.position, event));
@@ -199,10 +199,8 @@ impl Memory {
                     let aside = self.parked.entry(key).or_default();
                     if !aside.holds(seq) {
                         aside.first = Some(seq);
-                        let reason = set_aside.map_or_else(
-                            |error| error.to_string(),
-                            |event| format!("rules {} are newer than {}", event.rules, rules.known),
-                        );
+                        let reason =
+                            set_aside.map_or_else(|why| why, |event| format!("rules {} are newer than {}", event.rules, rules.known));
                         error!(%seq, %key, %reason, "event can't be judged by this version; its log key is parked");
                     }
                     batch.writes.push(Write::Parked { key, at: seq, time, bytes: record.bytes.clone() });
@@ -385,6 +383,11 @@ struct Readable {
     /// When feeds show those that were set aside before.
     shown_at: HashMap<Seq, Millis, RandomState>,
     unparked: Vec<LogKey>,
+}
+
+fn decode(record: &Record) -> Result<Event, String> {
+    let event = Event::decode(&record.bytes).map_err(|error| error.to_string())?;
+    if record.key == event.key { Ok(event) } else { Err(format!("it belongs under {} in another partition", event.key)) }
 }
 
 fn aside_in(batch: &Batch) -> impl Iterator<Item = (LogKey, ParkedRow)> {
