@@ -74,7 +74,7 @@ pub struct Messages {
     /// How many requests may be under way.
     turns: Semaphore,
     places: Semaphore,
-    pub(crate) breaker: Breaker,
+    breaker: Breaker,
     writes: AtomicU64,
     reads: AtomicU64,
     pub(crate) options: Options,
@@ -142,7 +142,7 @@ impl Messages {
         self.breaker.trouble()
     }
 
-    /// Only projectors write, and so many events at a time as they may; so nobody is turned away.
+    /// For projectors, which have so many events in hand as they may: nobody is turned away. Others take a place first.
     async fn turn_to_write(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         let turn = self.turns.acquire().await.expect("it is never closed");
         self.breaker.check()?;
@@ -150,13 +150,17 @@ impl Messages {
         Ok(turn)
     }
 
+    /// Among those who wait.
+    pub(crate) fn place(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        self.places.try_acquire().map_err(|_| busy())
+    }
+
     async fn turn_to_read(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         self.breaker.check()?;
         let turn = match self.turns.try_acquire() {
             Ok(turn) => turn,
             Err(_) => {
-                let busy = || StoreError::Unavailable("Cassandra: too many requests are under way".to_owned());
-                let _place = self.places.try_acquire().map_err(|_| busy())?;
+                let _place = self.place()?;
                 let turn = tokio::time::timeout(WAIT_MAX, self.turns.acquire()).await.map_err(|_| busy())?;
                 turn.expect("it is never closed")
             }
@@ -166,11 +170,7 @@ impl Messages {
     }
 
     /// What came of a request, noted.
-    pub(crate) fn answer<T>(
-        &self,
-        answer: Result<T, ExecutionError>,
-        meaning: impl FnOnce(ExecutionError) -> StoreError,
-    ) -> Result<T, StoreError> {
+    fn answer<T>(&self, answer: Result<T, ExecutionError>, meaning: impl FnOnce(ExecutionError) -> StoreError) -> Result<T, StoreError> {
         match answer.map_err(meaning) {
             Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
                 self.breaker.failed(&error.to_string());
@@ -225,6 +225,10 @@ impl Messages {
     pub(crate) async fn each<T: Send>(&self, futures: Vec<BoxFuture<'_, Result<T, StoreError>>>) -> Result<Vec<T>, StoreError> {
         futures::stream::iter(futures).buffered(self.options.in_flight_max).try_collect().await
     }
+}
+
+fn busy() -> StoreError {
+    StoreError::Unavailable("Cassandra: too many requests are under way".to_owned())
 }
 
 /// Whatever it is that does not come to an end, a start does.
