@@ -12,6 +12,8 @@ use tracing::{debug, error, warn};
 
 /// When to come back, where nothing better is known.
 const RETRY_AFTER_S: u64 = 1;
+/// It takes an operator to go on.
+const PARKED_RETRY_AFTER_S: u64 = 30;
 
 /// A request that is not served. `layers` gives the answer its request id.
 #[derive(Debug)]
@@ -23,7 +25,8 @@ pub(crate) struct Refusal {
 pub(crate) type Result<T> = std::result::Result<T, Refusal>;
 
 pub(crate) fn refuse(code: Code, detail: impl Into<String>) -> Refusal {
-    let retry_after_s = (code.is_retryable() && matches!(code.status(), 429 | 503)).then_some(RETRY_AFTER_S);
+    let wait = if code == Code::ConversationParked { PARKED_RETRY_AFTER_S } else { RETRY_AFTER_S };
+    let retry_after_s = (code.is_retryable() && matches!(code.status(), 429 | 503)).then_some(wait);
     Refusal { problem: Box::new(Problem::new(code, detail)), retry_after_s }
 }
 

@@ -88,7 +88,7 @@ pub fn parked_trouble(outcomes: &Outcomes) -> Option<String> {
     let list = named.join(", ");
     (!keys.is_empty()).then(|| {
         format!(
-            "{} log keys are parked ({list}{more}): an event of each could not be read by this version; once it can, run `dunlin unpark`. Of \
+            "{} log keys are parked ({list}{more}): an event of each could not be read by this version; once it can, run `dunlin unpark` (`--leave-out` if it never will). Of \
              those that begin with s, nobody of ours wrote it, and `dunlin unpark` forgets it",
             keys.len()
         )

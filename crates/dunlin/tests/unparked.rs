@@ -169,7 +169,7 @@ mod on_a_cluster {
         let options = dunlin::cluster::kafka(&config).unwrap();
         let partition = key.partition(options.partitions);
         let bare = dunlin_kafka::BareProducer::open(&options).unwrap();
-        assert!(bare.send(partition.0, b"hello").await);
+        assert!(bare.send(partition.0, None, b"hello").await);
         settled(&clients[0], "four").await;
         let strangers = dunlin_model::LogKey::of_strangers(partition).to_string();
         let listed = said(&run(&["unpark"]));
@@ -179,9 +179,9 @@ mod on_a_cluster {
         // A tool copies an event of theirs into another partition, where seqs are far ahead of their own.
         let elsewhere = Partition((partition.0 + 1) % options.partitions);
         for _ in 0..50 {
-            assert!(bare.send(elsewhere.0, b"hello").await);
+            assert!(bare.send(elsewhere.0, None, b"hello").await);
         }
-        assert!(bare.send(elsewhere.0, &message(&pair, "stray").encode()).await);
+        assert!(bare.send(elsewhere.0, None, &message(&pair, "stray").encode()).await);
         let strangers = dunlin_model::LogKey::of_strangers(elsewhere).to_string();
         let mut tries = 0;
         while !said(&run(&["unpark"])).contains(&strangers) {
@@ -192,11 +192,23 @@ mod on_a_cluster {
         let unparked = run(&["unpark", "--all"]);
         assert!(unparked.status.success(), "{}", said(&unparked));
         settled(&clients[0], "five").await;
+        // A tool writes under their key, in their partition. Nobody will ever read that; what comes after it must not wait for ever.
+        assert!(bare.send(partition.0, Some(&key), b"hello").await);
+        let refused = parked(&clients[0]).await;
+        assert!(refused.contains("conversation_parked"), "{refused}");
+        let stays = said(&run(&["unpark", &key.to_string()]));
+        let event = stays.split("from event ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_else(|| panic!("{stays}"));
+        let wrong = run(&["unpark", &key.to_string(), "--leave-out", "7"]);
+        assert!(wrong.status.code() == Some(2) && said(&wrong).contains("no event 7 is parked"), "{}", said(&wrong));
+        let unparked = run(&["unpark", &key.to_string(), "--leave-out", event]);
+        assert!(unparked.status.success() && said(&unparked).contains("unparked 1 of 1"), "{}", said(&unparked));
+        settled(&clients[0], "six").await;
         let conversation = clients[1].inbox().get().await.unwrap().data.remove(0);
-        assert!(!conversation.degraded && conversation.unread == 5, "{conversation:?}");
         let history = clients[1].history(&conversation.id).limit(10).get().await.unwrap().data;
-        let texts: Vec<_> = history.iter().map(|message| message.text.clone().unwrap()).collect();
-        assert_eq!(texts, ["five", "four", "three", "two", "one"]);
+        assert!(!conversation.degraded && conversation.unread == history.len() as u64, "{conversation:?}");
+        // What was sent to find out whether the key is parked may be there, too.
+        let texts: Vec<_> = history.iter().map(|message| message.text.clone().unwrap()).filter(|text| text != "zero").collect();
+        assert_eq!(texts, ["six", "five", "four", "three", "two", "one"]);
         drop(nodes);
         let checked = run(&["check"]);
         assert!(checked.status.success(), "{}", said(&checked));

@@ -48,9 +48,9 @@ pub enum Body {
     /// Nothing happened in a partition for a while: what is below it in time is complete.
     #[n(12)]
     Tick(#[n(0)] Partition),
-    /// The operator has what was set aside under a log key judged after all.
+    /// The operator has what was set aside under a log key judged after all, but for one event that nobody can read.
     #[n(13)]
-    Unpark(#[n(0)] LogKey),
+    Unpark(#[n(0)] LogKey, #[n(1)] Option<Seq>),
     #[n(14)]
     Block(#[n(0)] Block),
 }
@@ -195,7 +195,7 @@ impl Body {
             Body::React(react) => Some(react.conversation),
             Body::Read(read) => Some(read.conversation),
             Body::Visibility(visibility) => Some(visibility.conversation),
-            Body::Block(_) | Body::Tick(_) | Body::Unpark(_) => None,
+            Body::Block(_) | Body::Tick(_) | Body::Unpark(..) => None,
         }
     }
 
@@ -216,7 +216,7 @@ impl Body {
             Body::React(react) => Some((react.conversation, react.target)),
             Body::Message(message) => message.reply_to.map(|seq| (message.conversation, seq)),
             Body::Read(read) => Some((read.conversation, read.up_to.seq)),
-            Body::Open(_) | Body::Visibility(_) | Body::Block(_) | Body::Tick(_) | Body::Unpark(_) => None,
+            Body::Open(_) | Body::Visibility(_) | Body::Block(_) | Body::Tick(_) | Body::Unpark(..) => None,
         }
     }
 
@@ -232,7 +232,7 @@ impl Body {
             Body::Visibility(visibility) => visibility.conversation.log_key(),
             Body::Block(block) => block.pair.log_key(),
             Body::Tick(partition) => LogKey::of_partition(*partition),
-            Body::Unpark(key) => *key,
+            Body::Unpark(key, _) => *key,
         }
     }
 }
@@ -351,7 +351,8 @@ mod tests {
             Body::Visibility(Visibility { conversation, change: VisibilityChange::Archive }),
             Body::Block(Block { pair, on: true }),
             Body::Tick(Partition(3)),
-            Body::Unpark(conversation.log_key()),
+            Body::Unpark(conversation.log_key(), None),
+            Body::Unpark(conversation.log_key(), Some(target)),
         ]
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dunlin_model::LogKey;
 use rdkafka::producer::{FutureProducer, FutureRecord};
 
 use crate::{
@@ -22,9 +23,10 @@ impl BareProducer {
     }
 
     /// Whether all replicas have it.
-    pub async fn send(&self, partition: u32, bytes: &[u8]) -> bool {
+    pub async fn send(&self, partition: u32, key: Option<&LogKey>, bytes: &[u8]) -> bool {
         let partition = i32::try_from(partition).unwrap_or(0);
-        let record = FutureRecord::<[u8], [u8]>::to(&self.topic).partition(partition).payload(bytes);
-        self.producer.send(record, Duration::ZERO).await.is_ok()
+        let key = key.map(ToString::to_string);
+        let record = FutureRecord::<str, [u8]> { key: key.as_deref(), ..FutureRecord::to(&self.topic) };
+        self.producer.send(record.partition(partition).payload(bytes), Duration::ZERO).await.is_ok()
     }
 }

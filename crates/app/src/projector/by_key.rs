@@ -31,7 +31,7 @@ const CHECKPOINT_EVERY: Duration = Duration::from_millis(500);
 
 impl Projector {
     pub(super) async fn project_by_key(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<(), ProjectorError> {
-        let lane = self.lane().await?;
+        let lane = self.lane(partition).await?;
         let mut reading = self.resume(partition, progress).await?;
         let mut queue = Queue::default();
         let mut batches: FuturesUnordered<BoxFuture<'_, _>> = FuturesUnordered::new();

@@ -6,7 +6,8 @@ use std::{
 };
 
 use dunlin_model::{
-    BlockRow, Body, ConversationId, DedupKey, DedupRow, Event, Head, LogKey, MessageRow, Millis, Origin, Outcome, Pair, Position, Seq,
+    BlockRow, Body, ConversationId, DedupKey, DedupRow, Event, Head, LogKey, MessageRow, Millis, Origin, Outcome, Pair, Partition,
+    Position, Seq,
 };
 use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Parked, ParkedRow, Record, Replay, StoreError, Wanted, Write};
 use foldhash::fast::RandomState;
@@ -31,7 +32,7 @@ pub struct Lane {
 struct Memory {
     heads: Recent<ConversationId, Option<Head>>,
     blocks: Recent<LogKey, Vec<BlockRow>>,
-    /// Log keys of which events were set aside.
+    /// Log keys of this partition of which events were set aside.
     parked: HashMap<LogKey, Aside>,
     behind: Behind,
 }
@@ -56,7 +57,8 @@ type Targets = HashMap<(ConversationId, Seq), Option<MessageRow>, RandomState>;
 pub struct Projected {
     pub batch: Batch,
     pub outcomes: Vec<ProjectedOutcome>,
-    /// Log keys that are no longer parked.
+    /// Log keys that are parked from here on, and those that no longer are.
+    pub parked: Vec<LogKey>,
     pub unparked: Vec<LogKey>,
 }
 
@@ -70,9 +72,12 @@ pub struct ProjectedOutcome {
 }
 
 impl Lane {
-    pub async fn new(rules: Rules, store: &dyn MessageStore) -> Result<Lane, StoreError> {
+    /// For one of so many partitions.
+    pub async fn new(rules: Rules, store: &dyn MessageStore, partition: Partition, partitions: u32) -> Result<Lane, StoreError> {
         const PARKED_MAX: usize = 10_000;
-        let parked = store.parked(PARKED_MAX).await?.into_iter().map(Aside::of).collect();
+        // What is parked elsewhere is unparked elsewhere: here it would be remembered for ever.
+        let own = |parked: &Parked| parked.key.partition(partitions) == partition;
+        let parked = store.parked(PARKED_MAX).await?.into_iter().filter(own).map(Aside::of).collect();
         let (heads, blocks) = (Recent::new(CACHE_ENTRIES_MAX), Recent::new(CACHE_ENTRIES_MAX));
         Ok(Lane { rules, memory: Mutex::new(Memory { heads, blocks, parked, behind: Behind::default() }) })
     }
@@ -87,7 +92,7 @@ impl Lane {
     pub async fn project(&self, store: &dyn MessageStore, records: &[Record]) -> Result<Projected, StoreError> {
         let mut batch = Batch::default();
         let stored = self.stored_aside(store, records).await?;
-        let Readable { events, shown_at, unparked } = self.memory().readable(&self.rules, records, stored, &mut batch);
+        let Readable { events, shown_at, parked, unparked } = self.memory().readable(&self.rules, records, stored, &mut batch);
         loop {
             // Heads before all else: what a head stands for is there by the time the rest is read.
             let heads = self.memory().unknown_heads(&events);
@@ -104,7 +109,7 @@ impl Lane {
             // Other batches may have made it forget meanwhile.
             if memory.knows(&events) {
                 let mut projected = memory.judge(&self.rules, &events, &shown_at, facts, batch);
-                projected.unparked = unparked;
+                (projected.parked, projected.unparked) = (parked, unparked);
                 return Ok(projected);
             }
         }
@@ -117,7 +122,7 @@ impl Lane {
             return Ok(stored);
         }
         for record in records {
-            let Ok(Event { body: Body::Unpark(key), .. }) = decode(record) else { continue };
+            let Ok(Event { body: Body::Unpark(key, _), .. }) = decode(record) else { continue };
             let from = self.memory().parked.get(&key).and_then(|aside| aside.due_at(record.position)).map(|due| due.from);
             if let Some(from) = from {
                 let rows = store.parked_rows(&key, from, REPLAYED_MAX + 1).await?;
@@ -178,7 +183,7 @@ impl Memory {
         self.heads.age();
         self.blocks.age();
         self.behind = facts.behind;
-        Projected { batch, outcomes, unparked: Vec::new() }
+        Projected { batch, outcomes, parked: Vec::new(), unparked: Vec::new() }
     }
 
     /// The events that can be judged. One that can't be read is set aside, and so is whatever follows it under the same log key: order
@@ -188,8 +193,8 @@ impl Memory {
         for record in records {
             let (seq, time, key) = (record.position.seq, record.position.time, record.key);
             match decode(record) {
-                Ok(event) if event.rules <= rules.known && matches!(event.body, Body::Unpark(_)) => {
-                    self.replay(rules, record.position, key, &stored, batch, &mut readable);
+                Ok(event @ Event { body: Body::Unpark(_, left_out), .. }) if event.rules <= rules.known => {
+                    self.replay(rules, record.position, (key, left_out), &stored, batch, &mut readable);
                     readable.events.push((record.position, event));
                 }
                 Ok(event) if event.rules <= rules.known && !self.parked.get(&key).is_some_and(|aside| aside.holds(seq)) => {
@@ -202,6 +207,10 @@ impl Memory {
                         let reason =
                             set_aside.map_or_else(|why| why, |event| format!("rules {} are newer than {}", event.rules, rules.known));
                         error!(%seq, %key, %reason, "event can't be judged by this version; its log key is parked");
+                    }
+                    // Also when a batch is judged again, because the store was away the first time.
+                    if aside.first.is_some() && !readable.parked.contains(&key) {
+                        readable.parked.push(key);
                     }
                     batch.writes.push(Write::Parked { key, at: seq, time, bytes: record.bytes.clone() });
                 }
@@ -217,7 +226,7 @@ impl Memory {
         &mut self,
         rules: &Rules,
         at: Position,
-        key: LogKey,
+        (key, left_out): (LogKey, Option<Seq>),
         stored: &[(LogKey, ParkedRow)],
         batch: &mut Batch,
         readable: &mut Readable,
@@ -229,8 +238,8 @@ impl Memory {
             rows.filter(|(of, row)| *of == key && due.contains(row.at)).map(|(_, row)| (row.at, row)).collect();
         let mut replay = due;
         for (count, row) in rows.into_values().enumerate() {
-            // Nobody knows what it belongs to: the operator has seen it, and it is forgotten.
-            if key.is_of_strangers() {
+            // Nobody knows what it belongs to, or what it says: the operator has seen it, and it is forgotten.
+            if key.is_of_strangers() || left_out == Some(row.at) {
                 continue;
             }
             let event = Event::decode(&row.bytes).ok().filter(|event| event.rules <= rules.known && count < REPLAYED_MAX);
@@ -240,7 +249,7 @@ impl Memory {
                 break;
             };
             // An earlier one that this version could not read.
-            if matches!(event.body, Body::Unpark(_)) {
+            if matches!(event.body, Body::Unpark(..)) {
                 continue;
             }
             let position = Position { partition: at.partition, seq: row.at, offset: row.at.offset(), time: row.time };
@@ -382,6 +391,7 @@ struct Readable {
     events: Vec<(Position, Event)>,
     /// When feeds show those that were set aside before.
     shown_at: HashMap<Seq, Millis, RandomState>,
+    parked: Vec<LogKey>,
     unparked: Vec<LogKey>,
 }
 

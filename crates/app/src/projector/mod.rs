@@ -45,7 +45,7 @@ pub fn project(rules: &Rules, head: &mut Option<Head>, known: &Inputs, at: Posit
         Body::Read(read) => read::project(&case, head, read, &mut writes),
         Body::Visibility(visibility) => visibility::project(&case, head, visibility, &mut writes),
         Body::Block(block) => block::project(&case, block, &mut writes),
-        Body::Tick(_) | Body::Unpark(_) => case.done(),
+        Body::Tick(_) | Body::Unpark(..) => case.done(),
     };
     let outcome = verdict.unwrap_or_else(Outcome::Rejected);
     if let (Outcome::Rejected(_) | Outcome::Duplicate(_), Some(conversation)) = (outcome, event.body.place()) {

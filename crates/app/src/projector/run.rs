@@ -92,7 +92,7 @@ impl Projector {
     }
 
     async fn project_in_order(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<(), ProjectorError> {
-        let lane = Arc::new(self.lane().await?);
+        let lane = Arc::new(self.lane(partition).await?);
         let mut tail = self.resume(partition, progress).await?;
         while let Some(records) = self.next(&mut tail, partition, progress).await? {
             let mut judged = self.judge(&lane, &records, progress).await?;
@@ -118,8 +118,8 @@ impl Projector {
         Ok(())
     }
 
-    pub(super) async fn lane(&self) -> Result<Lane, StoreError> {
-        let lane = Lane::new(self.rules.clone(), &*self.store).await?;
+    pub(super) async fn lane(&self, partition: Partition) -> Result<Lane, StoreError> {
+        let lane = Lane::new(self.rules.clone(), &*self.store, partition, self.log.partitions()).await?;
         self.outcomes.park(lane.parked().into_iter());
         Ok(lane)
     }
@@ -179,9 +179,8 @@ impl Projector {
         loop {
             match lane.project(&*self.store, records).await {
                 Ok(projected) => {
-                    let parked = lane.parked();
-                    if parked.iter().any(|key| !self.outcomes.is_parked(key)) {
-                        self.outcomes.park(parked.into_iter());
+                    if !projected.parked.is_empty() {
+                        self.outcomes.park(projected.parked.iter().copied());
                     }
                     return Ok(Some(projected));
                 }

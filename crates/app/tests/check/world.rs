@@ -20,7 +20,7 @@ pub struct World {
 impl World {
     pub async fn new() -> World {
         let store = ModelStore::default();
-        let lane = Lane::new(Rules::default(), &store).await.unwrap();
+        let lane = Lane::new(Rules::default(), &store, Partition(0), 1).await.unwrap();
         World { store, lane, waiting: Vec::new(), offset: 0 }
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use dunlin_app::projector::Lane;
 use dunlin_contract::{ModelStore, State};
-use dunlin_model::{Body, ConversationId, Event, EventId, Happening, LogKey, RULES, Seq, UserId};
-use dunlin_ports::{MessageStore as _, Record};
+use dunlin_model::{Body, ConversationId, Event, EventId, Happening, LogKey, Partition, Position, RULES, Seq, UserId};
+use dunlin_ports::{Batch, MessageStore as _, Record, Write};
 use futures::FutureExt as _;
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -12,7 +13,7 @@ use crate::support::{
     alice_and, bob, cases,
     faults::Fault,
     machine::{Ahead, Machine, stored},
-    same,
+    now, rules, same,
     scenario::{Scenario, of_several},
     script::{BEGINNING, Script, event, message},
 };
@@ -102,8 +103,12 @@ fn newer(record: &Record) -> Record {
 
 /// In the place of another event.
 fn unpark_at(record: &Record, key: LogKey) -> Record {
+    unpark_without(record, key, None)
+}
+
+fn unpark_without(record: &Record, key: LogKey, left_out: Option<Seq>) -> Record {
     let id = EventId(*record.position.seq.get().to_be_bytes().repeat(2).first_chunk().expect("16 bytes"));
-    let event = Event { id, key, rules: RULES, origin: None, actor: None, body: Body::Unpark(key) };
+    let event = Event { id, key, rules: RULES, origin: None, actor: None, body: Body::Unpark(key, left_out) };
     Record::new(record.position, event.encode().into(), || None)
 }
 
@@ -162,6 +167,44 @@ fn what_still_cant_be_judged_stays_parked_from_there_on() {
     assert_eq!(seqs(&store), [0, 1, 2, 3, 5, 7]);
     let state = store.state();
     assert!(state.heads.values().all(|head| head.n.0 == 6));
+}
+
+#[test]
+fn what_nobody_can_read_is_left_out_and_the_rest_goes_on_also_when_all_is_judged_again() {
+    let key = alice_and(bob()).log_key();
+    let junk = Record::new(says(1, "x").position, "hello".into(), || Some(key));
+    let unpark = unpark_without(&says(3, "x"), key, Some(junk.position.seq));
+    let log = [says(0, "one"), junk, says(2, "two"), unpark, says(4, "three")];
+    let store = stored(State::default());
+    Machine::start(&store, &log, Fault::None, Ahead::Never).finish(&store, 1);
+    for again in [1, 2, 10] {
+        let seqs: Vec<u64> = store.state().messages.keys().map(|(_, seq)| seq.offset().0).collect();
+        assert_eq!(seqs, [0, 2, 4]);
+        assert!(store.state().heads.values().all(|head| head.n.0 == 3));
+        let mut machine = Machine::start(&store, &log, Fault::None, Ahead::Never);
+        machine.restart(&store, 0);
+        machine.finish(&store, again);
+    }
+}
+
+#[test]
+fn what_is_parked_in_another_partition_is_not_remembered() {
+    let partitions = 4;
+    let keys: Vec<LogKey> = (0..partitions).map(|partition| LogKey::of_strangers(Partition(partition))).collect();
+    let store = stored(State::default());
+    let batch = Batch { writes: keys.iter().map(|key| set_aside(*key)).collect(), ..Batch::default() };
+    now(store.apply(&batch)).unwrap();
+    for (partition, key) in (0..).map(Partition).zip(&keys) {
+        let lane = now(Lane::new(rules(), &store, partition, partitions)).unwrap();
+        assert_eq!(lane.parked(), [*key]);
+        let strange = Record::new(Position { partition, ..says(9, "x").position }, "hello".into(), || None);
+        assert_eq!(now(lane.project(&store, &[strange])).unwrap().parked, [*key]);
+    }
+}
+
+fn set_aside(key: LogKey) -> Write {
+    let Position { seq: at, time, .. } = says(0, "x").position;
+    Write::Parked { key, at, time, bytes: "hello".into() }
 }
 
 #[test]

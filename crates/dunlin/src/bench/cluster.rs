@@ -288,7 +288,7 @@ impl Bench<'_> {
             let (bare, event) = (Arc::clone(&bare), encoded(number));
             async move {
                 let partition = event.key.partition(partitions).0;
-                bare.send(partition, &event.encode()).await.then_some(()).context("a record was not acknowledged")
+                bare.send(partition, Some(&event.key), &event.encode()).await.then_some(()).context("a record was not acknowledged")
             }
         };
         let appended_to = Arc::clone(&log);

@@ -10,7 +10,7 @@ use clap::Args;
 use dunlin::{engine::Engine, life};
 use dunlin_app::unpark;
 use dunlin_embedded::RandomIds;
-use dunlin_model::LogKey;
+use dunlin_model::{Event, LogKey, RULES, Seq};
 use dunlin_ports::{EventLog, MessageStore, Parked};
 
 use super::{Configured, caught_up, runtime};
@@ -30,6 +30,9 @@ pub struct Unpark {
     /// Everything that is parked
     #[arg(long, conflicts_with = "keys")]
     all: bool,
+    /// An event of the key that no version can read, as the log names it: what happened stays without it
+    #[arg(long, value_name = "EVENT", value_parser = event, requires = "keys", conflicts_with = "all")]
+    leave_out: Option<Seq>,
 }
 
 impl Unpark {
@@ -58,8 +61,12 @@ impl Unpark {
         if let Some(key) = keys.iter().find(|key| parked.iter().all(|parked| parked.key != **key)) {
             bail!("{key} is not parked");
         }
+        if let Some(seq) = self.leave_out {
+            ensure!(keys.len() == 1, "name the one log key whose event is to be left out");
+            ensure_unreadable(store, &keys[0], seq).await?;
+        }
         for key in &keys {
-            let seq = unpark(log, &RandomIds, *key).await.with_context(|| format!("failed to unpark {key}"))?;
+            let seq = unpark(log, &RandomIds, *key, self.leave_out).await.with_context(|| format!("failed to unpark {key}"))?;
             let partition = key.partition(log.partitions());
             let begun = Instant::now();
             while store.checkpoint(partition).await?.is_none_or(|checkpoint| checkpoint.seq < seq) {
@@ -73,7 +80,8 @@ impl Unpark {
         let left: Vec<Parked> = self::parked(store).await?.into_iter().filter(|parked| keys.contains(&parked.key)).collect();
         for parked in &left {
             println!(
-                "{} stays parked{}: this version can't judge that event, or more wait than are replayed at once",
+                "{} stays parked{}: this version can't judge that event, or more wait than are replayed at once. If no version wrote it, \
+                 leave it out: --leave-out",
                 parked.key,
                 waiting_from(parked)
             );
@@ -81,6 +89,19 @@ impl Unpark {
         println!("unparked {} of {} log keys", keys.len() - left.len(), keys.len());
         Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+fn event(text: &str) -> Result<Seq, &'static str> {
+    text.parse().ok().and_then(Seq::from_u64).ok_or("not the number of an event")
+}
+
+/// What can be read is judged, whoever wants it gone.
+async fn ensure_unreadable(store: &dyn MessageStore, key: &LogKey, seq: Seq) -> anyhow::Result<()> {
+    let rows = store.parked_rows(key, seq, 1).await.context("failed to read what is parked")?;
+    let Some(row) = rows.into_iter().find(|row| row.at == seq) else { bail!("no event {seq} is parked under {key}") };
+    let can_be_judged = Event::decode(&row.bytes).is_ok_and(|event| event.rules <= RULES);
+    ensure!(!can_be_judged, "event {seq} can be judged by this version: unpark {key} without leaving anything out");
+    Ok(())
 }
 
 async fn parked(store: &dyn MessageStore) -> anyhow::Result<Vec<Parked>> {

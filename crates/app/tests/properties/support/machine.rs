@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use dunlin_app::projector::{Lane, Rules};
 use dunlin_contract::ModelStore;
-use dunlin_model::RULES;
+use dunlin_model::{Partition, RULES};
 use dunlin_ports::Record;
 
 use super::{
@@ -122,7 +122,7 @@ impl<'a> Machine<'a> {
 }
 
 fn lane(store: &ModelStore, known: u16) -> Lane {
-    now(Lane::new(Rules { known, ..rules() }, store)).expect("the model store never fails")
+    now(Lane::new(Rules { known, ..rules() }, store, Partition(0), 1)).expect("the model store never fails")
 }
 
 /// A store that holds this.

@@ -41,7 +41,7 @@ impl Script {
     pub fn of(scenario: &Scenario) -> Script {
         choose_rules(scenario.steps.len());
         let store = ModelStore::default();
-        let lane = now(Lane::new(rules(), &store)).expect("the model store never fails");
+        let lane = now(Lane::new(rules(), &store, Partition(0), 1)).expect("the model store never fails");
         let mut script = Script {
             pairs: scenario.pairs.clone(),
             moments: Vec::new(),

@@ -120,7 +120,7 @@ impl Naive {
                 let changed = told.actor.as_ref().is_some_and(|blocker| self.blocked_before(blocker, pair, told.seq) != block.on);
                 row(member && changed, if block.on { Happening::Blocked } else { Happening::Unblocked }, None)
             }
-            (Body::Tick(_) | Body::Unpark(_), _) => None,
+            (Body::Tick(_) | Body::Unpark(..), _) => None,
         }
     }
 
