@@ -74,14 +74,7 @@ async fn look_now_and_then(router: Weak<Router>, call_timeout: Duration) {
 impl dunlin_ports::Directory for Directory {
     async fn upsert_user(&self, id: &UserId, change: UserChange, at: Millis) -> Result<User, StoreError> {
         let change = &change;
-        self.router
-            .call(|deadline| async move {
-                let work = self.router.begin(Shard::of(id.as_str()), deadline).await?;
-                let user = users::upsert(&work, id, change.clone(), at).await?;
-                work.commit().await?;
-                Ok(user)
-            })
-            .await
+        self.router.call(|deadline| users::upsert(&self.router, id, change, at, deadline)).await
     }
 
     async fn user(&self, id: &UserId) -> Result<Option<User>, StoreError> {

@@ -83,10 +83,7 @@ impl Phones<'_> {
             return Err(overtaken());
         }
         let after = before.with_phone(phone.cloned(), at);
-        if after != before {
-            users::update(&work, &after).await?;
-        }
-        work.commit().await?;
+        users::commit_changed(work, &before, &after).await?;
         Ok(after)
     }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use dunlin_ports::Breaker;
+use futures::future::join;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
@@ -235,6 +236,24 @@ impl Loan {
             Err(_) => return Err(Fault::Doubtful(format!("PostgreSQL {} did not confirm a commit in time", self.pool.name))),
         }
         Ok(())
+    }
+
+    /// A last statement, and the end of its transaction, in one round trip. Nothing is committed if it fails.
+    pub async fn commit_with(self, sql: &str, given: &[Given<'_>]) -> Result<Vec<Row>, Fault> {
+        let client = self.client();
+        // Sent in this order.
+        let both = join(client.query_typed(sql, given), client.batch_execute("COMMIT"));
+        match timeout_at(self.patience(), both).await {
+            Ok((Ok(rows), Ok(()))) => {
+                self.pool.breaker.answered();
+                self.give_back();
+                Ok(rows)
+            }
+            // The server has refused it, and so the transaction.
+            Ok((Err(error), _)) if error.code().is_some() => Err(of_statement(&self.pool.name, &error)),
+            Ok((Err(error), _) | (_, Err(error))) => Err(of_commit(&self.pool.name, &error)),
+            Err(_) => Err(Fault::Doubtful(format!("PostgreSQL {} did not confirm a commit in time", self.pool.name))),
+        }
     }
 
     /// Only outside of a transaction.

@@ -12,8 +12,9 @@ use std::{
 };
 
 use dunlin_ports::StoreError;
+use futures::future::join;
 use tokio::{sync::Semaphore, time::Instant};
-use tokio_postgres::Row;
+use tokio_postgres::{Row, SimpleQueryRow};
 use tracing::{info, warn};
 
 use crate::{
@@ -104,29 +105,18 @@ impl Router {
     /// Begins a transaction in which the shard stays where it is. Its tables go by their bare names.
     pub async fn begin(&self, shard: Shard, deadline: Instant) -> Result<Loan, Fault> {
         let loan = self.pool(shard).get(deadline).await?;
-        // Each statement has a snapshot of its own, so the phase is as of after the lock.
-        let begin = format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED;
-             SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {shard});
-             SET LOCAL search_path TO {schema};
-             SELECT phase FROM dunlin.shards WHERE shard = {shard}",
-            schema = shard.schema(),
-        );
-        let rows = loan.run(&begin).await?;
-        // The first row is the lock's.
-        let phase = rows.get(1).and_then(|row| row.get(0)).map(Phase::parse).transpose()?;
-        match phase {
-            Some(Phase::Active) => Ok(loan),
-            Some(Phase::Frozen | Phase::Ready) => {
-                loan.run("ROLLBACK").await?;
-                loan.give_back();
-                Err(Fault::Passing(format!("shard {shard} is being moved and can only be read for a moment")))
-            }
-            Some(Phase::Behind | Phase::Moved) | None => {
-                loan.run("ROLLBACK").await?;
-                Err(elsewhere(shard, loan))
-            }
-        }
+        let begun = loan.run(&beginning(shard)).await?;
+        standing(shard, loan, &begun).await
+    }
+
+    /// The same, and the rows of a first statement, in one round trip. It may run where the shard is not: it must change nothing.
+    pub async fn begin_reading(&self, shard: Shard, deadline: Instant, sql: &str, given: &[Given<'_>]) -> Result<(Loan, Vec<Row>), Fault> {
+        let loan = self.pool(shard).get(deadline).await?;
+        let begin = beginning(shard);
+        // Sent in this order.
+        let (begun, rows) = join(loan.run(&begin), loan.query(sql, given)).await;
+        let loan = standing(shard, loan, &begun?).await?;
+        Ok((loan, rows?))
     }
 
     /// Why some databases are not asked at present.
@@ -166,6 +156,35 @@ impl Router {
     fn pool(&self, shard: Shard) -> &Arc<Pool> {
         let map = Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner).map);
         &self.pools[map.place(shard)]
+    }
+}
+
+fn beginning(shard: Shard) -> String {
+    // Each statement has a snapshot of its own, so the phase is as of after the lock.
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED;
+         SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {shard});
+         SET LOCAL search_path TO {schema};
+         SELECT phase FROM dunlin.shards WHERE shard = {shard}",
+        schema = shard.schema(),
+    )
+}
+
+/// The loan, if what the beginning found is a shard that takes writes.
+async fn standing(shard: Shard, loan: Loan, begun: &[SimpleQueryRow]) -> Result<Loan, Fault> {
+    // The first row is the lock's.
+    let phase = begun.get(1).and_then(|row| row.get(0)).map(Phase::parse).transpose()?;
+    match phase {
+        Some(Phase::Active) => Ok(loan),
+        Some(Phase::Frozen | Phase::Ready) => {
+            loan.run("ROLLBACK").await?;
+            loan.give_back();
+            Err(Fault::Passing(format!("shard {shard} is being moved and can only be read for a moment")))
+        }
+        Some(Phase::Behind | Phase::Moved) | None => {
+            loan.run("ROLLBACK").await?;
+            Err(elsewhere(shard, loan))
+        }
     }
 }
 

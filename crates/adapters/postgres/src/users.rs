@@ -14,18 +14,17 @@ use crate::{
 
 const COLUMNS: &str = "id, display_name, metadata, phone, created_at, updated_at";
 
-/// Within a transaction in the user's shard.
-pub async fn upsert(work: &Loan, id: &UserId, change: UserChange, at: Millis) -> Result<User, Fault> {
+pub async fn upsert(router: &Router, id: &UserId, change: &UserChange, at: Millis, deadline: Instant) -> Result<User, Fault> {
+    let shard = Shard::of(id.as_str());
     loop {
-        if let Some(before) = locked(work, id).await? {
-            let user = before.changed(change, at);
-            if user != before {
-                update(work, &user).await?;
-            }
+        let (work, found) = router.begin_reading(shard, deadline, &locking(), &[(&id.as_str(), Type::TEXT)]).await?;
+        if let Some(before) = found.first().map(user).transpose()? {
+            let user = before.changed(change.clone(), at);
+            commit_changed(work, &before, &user).await?;
             return Ok(user);
         }
         let user = User::new(id.clone(), change.clone(), at);
-        if insert(work, &user).await? {
+        if commit_insert(work, &user).await? {
             return Ok(user);
         }
         // Someone else has made the user in between. Users stay, so this happens once.
@@ -46,11 +45,14 @@ pub async fn existing(router: &Router, shard: Shard, ids: &[&str], deadline: Ins
 
 /// Nobody else changes this user until the end of the transaction.
 pub async fn locked(work: &Loan, id: &UserId) -> Result<Option<User>, Fault> {
-    let sql = format!("SELECT {COLUMNS} FROM users WHERE id = $1 FOR UPDATE");
-    work.query(&sql, &[(&id.as_str(), Type::TEXT)]).await?.first().map(user).transpose()
+    work.query(&locking(), &[(&id.as_str(), Type::TEXT)]).await?.first().map(user).transpose()
 }
 
-async fn insert(work: &Loan, user: &User) -> Result<bool, Fault> {
+fn locking() -> String {
+    format!("SELECT {COLUMNS} FROM users WHERE id = $1 FOR UPDATE")
+}
+
+async fn commit_insert(work: Loan, user: &User) -> Result<bool, Fault> {
     let sql = format!("INSERT INTO users ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING RETURNING id");
     let given = [
         (&user.id.as_str() as _, Type::TEXT),
@@ -60,10 +62,13 @@ async fn insert(work: &Loan, user: &User) -> Result<bool, Fault> {
         (&ms(user.created_at) as _, Type::INT8),
         (&ms(user.updated_at) as _, Type::INT8),
     ];
-    Ok(!work.query(&sql, &given).await?.is_empty())
+    Ok(!work.commit_with(&sql, &given).await?.is_empty())
 }
 
-pub async fn update(work: &Loan, user: &User) -> Result<(), Fault> {
+pub async fn commit_changed(work: Loan, before: &User, user: &User) -> Result<(), Fault> {
+    if user == before {
+        return work.commit().await;
+    }
     let given = [
         (&user.id.as_str() as _, Type::TEXT),
         (&user.display_name.as_ref().map(Name::as_str) as _, Type::TEXT),
@@ -71,7 +76,8 @@ pub async fn update(work: &Loan, user: &User) -> Result<(), Fault> {
         (&user.phone.as_ref().map(PhoneNumber::as_str) as _, Type::TEXT),
         (&ms(user.updated_at) as _, Type::INT8),
     ];
-    work.query("UPDATE users SET display_name = $2, metadata = $3, phone = $4, updated_at = $5 WHERE id = $1", &given).await.map(drop)
+    let sql = "UPDATE users SET display_name = $2, metadata = $3, phone = $4, updated_at = $5 WHERE id = $1";
+    work.commit_with(sql, &given).await.map(drop)
 }
 
 fn user(row: &Row) -> Result<User, Fault> {
