@@ -1,6 +1,13 @@
 //! The cluster profile, put together: Kafka, Cassandra, Redis and PostgreSQL, this node's share of the projection, and the use cases over them.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::DirBuilderExt as _,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result, ensure};
 use dunlin_app::{App, Order, Outcomes, Projector, Rules, Shares, Ticks};
@@ -25,6 +32,9 @@ const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN_SOON: Duration = Duration::from_secs(1);
 
+/// For how long Kafka counts a node that was killed among the living, with some air.
+const KILLED_COUNTS_FOR: Duration = Duration::from_secs(13);
+
 pub struct ClusterNode {
     pub app: App,
     pub messages: Arc<dunlin_cassandra::Messages>,
@@ -45,6 +55,9 @@ impl ClusterNode {
         let ids: Arc<dyn IdGen> = Arc::new(RandomIds);
         let node = NodeId(u64::from_be_bytes(*ids.bits128().first_chunk().expect("16 bytes begin with 8")));
         let (messages, log) = life::open(config).await?;
+        if !config.engines.several_nodes {
+            alone(config).await?;
+        }
         clocks::agree("Cassandra", &*clock, messages.now()).await?;
         let (messages, log) = (Arc::new(messages), Arc::new(log));
         let store: Arc<dyn MessageStore> = messages.clone();
@@ -148,6 +161,25 @@ impl ClusterNode {
         self.stop.closed().await;
         self.helping.iter().for_each(JoinHandle::abort);
         self.log.close().await;
+    }
+}
+
+/// Refuses to be a second node where none is expected: what only one process has, the other one lacks. One that was killed is waited for.
+async fn alone(config: &Config) -> Result<()> {
+    let kafka = kafka(config)?;
+    let until = Instant::now() + KILLED_COUNTS_FOR;
+    loop {
+        let others = dunlin_kafka::nodes(&kafka).await.context("the log")?;
+        if others == 0 {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < until,
+            "engines.several_nodes is off, but {others} nodes run on topic {}: stop them, or turn it on",
+            kafka.topic
+        );
+        info!(others, "there are other nodes, or they were killed just now");
+        tokio::time::sleep(LOOK_AGAIN_SOON).await;
     }
 }
 

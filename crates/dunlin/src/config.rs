@@ -295,7 +295,8 @@ impl Config {
         ensure!((1..=9).contains(&cassandra.replicas), "cassandra.replicas must be 1 to 9");
         ensure!(is_identifier(&cassandra.keyspace), "cassandra.keyspace must have 1 to 48 characters of a-z 0-9 _ and begin with a letter");
         ensure!(is_name(&cassandra.datacenter, 48), "cassandra.datacenter must have 1 to 48 characters of a-z A-Z 0-9 . _ -");
-        ensure!(is_name(&kafka.topic, 249), "kafka.topic must have 1 to 249 characters of a-z A-Z 0-9 . _ -");
+        let is_topic = is_name(&kafka.topic, 249) && !matches!(kafka.topic.as_str(), "." | "..");
+        ensure!(is_topic, "kafka.topic must have 1 to 249 characters of a-z A-Z 0-9 . _ - and be neither . nor ..");
         ensure!(is_name(&redis.prefix.replace(':', "-"), 64), "redis.prefix must have 1 to 64 characters of a-z A-Z 0-9 . _ - :");
         ensure!(is_kafka || engines.directory == DirectoryEngine::Sqlite, "engines.directory = \"postgres\" goes with kafka and cassandra");
         self.check_postgres()?;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+#[path = "support/node.rs"]
+mod node;
 #[path = "wire/profile.rs"]
 mod profile;
 
@@ -16,6 +18,7 @@ use std::{
 use dunlin::{clocks, cluster, config::Config};
 use dunlin_model::Millis;
 use dunlin_ports::Clock;
+use node::Node;
 use profile::Place;
 
 /// What is wrong with the configuration, and what the refusal must say.
@@ -83,6 +86,15 @@ async fn a_schema_of_another_version_is_refused() {
         session.query_unpaged(statement, ()).await.unwrap();
         refused(&place, Mistake { given: &[], told: &[told] });
     }
+}
+
+#[test]
+fn a_node_that_would_be_alone_does_not_start_beside_another() {
+    let place = place();
+    let dir = tempfile::tempdir().unwrap();
+    let _other = Node::start(&place, &dir.path().join("data"));
+    let given = &[("DUNLIN_ENGINES_SEVERAL_NODES", "false")];
+    refused(&place, Mistake { given, told: &["engines.several_nodes is off, but 1 nodes run on topic", &place.keyspace] });
 }
 
 #[test]

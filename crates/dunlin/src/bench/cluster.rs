@@ -107,7 +107,7 @@ async fn measure(args: &ClusterBench) -> Result<ClusterReport> {
         DirectoryEngine::Sqlite => None,
         DirectoryEngine::Postgres => Some(postgres(&config)?),
     };
-    (config.kafka.topic, config.cassandra.keyspace, config.redis.prefix) = (name.clone(), name.clone(), name.clone());
+    (config.kafka.topic, config.cassandra.keyspace, config.redis.prefix) = (name.clone(), name.clone(), format!("{name}:"));
     // Users of its own, too.
     (config.server.data, config.engines.directory) = (scratch.path().join("data"), DirectoryEngine::Sqlite);
     life::make(&config).await?;

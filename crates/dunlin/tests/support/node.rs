@@ -8,6 +8,7 @@ use std::{
 
 use crate::profile::Place;
 
+#[allow(dead_code, reason = "each test uses some of it")]
 pub struct Node {
     pub process: Child,
     pub url: String,
