@@ -6,6 +6,7 @@ mod answers;
 mod blocks;
 pub mod check;
 mod conversation;
+mod copies;
 mod cursor;
 mod error;
 mod feed;
@@ -35,6 +36,7 @@ use dunlin_ports::{Clock, Directory, Ephemeral, EventLog, IdGen, MessageStore};
 
 pub use blocks::BlockPage;
 pub use conversation::{ConversationView, LastMessage, MemberView};
+pub use copies::Copies;
 pub use dunlin_ports::{AnswerKey, StoreError};
 pub use error::AppError;
 pub use feed::FeedPage;

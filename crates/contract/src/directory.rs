@@ -371,6 +371,16 @@ pub async fn pages_of_copied_blocks_meet(directory: &dyn Directory) {
     assert_eq!(walked, others);
 }
 
+pub async fn how_far_blocks_were_copied_never_goes_back(directory: &dyn Directory) {
+    let [one, other] = [(); 2].map(|()| ids::partition());
+    assert_eq!(directory.copied_up_to(one).await.expect("read"), None);
+    for (set, stands) in [(5, 5), (3, 5), (5, 5), (9, 9)] {
+        directory.set_copied_up_to(one, seq(set)).await.expect("set");
+        assert_eq!(directory.copied_up_to(one).await.expect("read"), Some(seq(stands)));
+    }
+    assert_eq!(directory.copied_up_to(other).await.expect("read"), None);
+}
+
 fn fresh_key() -> ServerKey {
     ServerKey {
         id: ids::server_key_id(),

@@ -1,6 +1,8 @@
 //! Random ids, so that no case meets another one's, nor what a store already holds.
 
-use dunlin_model::{BlobKey, ClientId, ConversationId, EventId, NodeId, Pair, PhoneNumber, RequestId, Seq, ServerKeyId, TaskName, UserId};
+use dunlin_model::{
+    BlobKey, ClientId, ConversationId, EventId, NodeId, Pair, Partition, PhoneNumber, RequestId, Seq, ServerKeyId, TaskName, UserId,
+};
 
 pub fn user() -> UserId {
     UserId::parse(&format!("u-{}", hex())).expect("hex keeps to the alphabet")
@@ -34,6 +36,10 @@ pub fn event_id() -> EventId {
 
 pub fn node() -> NodeId {
     NodeId(number())
+}
+
+pub fn partition() -> Partition {
+    Partition((number() >> 32) as u32)
 }
 
 pub fn request() -> RequestId {

@@ -102,6 +102,7 @@ contract! { $
         of_many_takers_at_once_one_holds_the_task,
         the_latest_copy_of_a_block_stands_whichever_came_first,
         pages_of_copied_blocks_meet,
+        how_far_blocks_were_copied_never_goes_back,
     ]
     ephemeral: [
         a_send_is_recalled,

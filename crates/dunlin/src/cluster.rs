@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use dunlin_app::{App, Order, Outcomes, Projector, Rules, Shares, Ticks};
+use dunlin_app::{App, Copies, Order, Outcomes, Projector, Rules, Shares, Ticks};
 use dunlin_embedded::{RandomIds, SystemClock};
 use dunlin_model::{Millis, NodeId};
 use dunlin_ports::{Clock, Directory, Ephemeral, IdGen, MessageStore, SessionBus};
@@ -74,7 +74,7 @@ impl ClusterNode {
         let rules = Rules { dedup_window_ms: dedup_window(config).as_millis() as u64, ids_in_heads: true, ..Rules::default() };
         let dedup_window_ms = rules.dedup_window_ms;
         let outcomes = Arc::new(Outcomes::new(node, config.log.unprojected_max));
-        let helping = vec![
+        let mut helping = vec![
             tokio::spawn(listen(Arc::clone(&outcomes), Arc::clone(&bus))),
             tokio::spawn({
                 let (outcomes, store) = (Arc::clone(&outcomes), Arc::clone(&store));
@@ -101,6 +101,11 @@ impl ClusterNode {
         let projector = Projector { log: log.clone(), store, bus, outcomes, node, rules, order: Order::OfEachKey, ticks };
         let (stop, stopped) = watch::channel(false);
         let shares = Arc::<Shares>::default();
+        let copies = Copies { log: log.clone(), store: Arc::clone(&app.store), directory: Arc::clone(&app.directory) };
+        helping.push(tokio::spawn({
+            let shares = Arc::clone(&shares);
+            async move { copies.keep(&shares).await }
+        }));
         tokio::spawn({
             let shares = Arc::clone(&shares);
             // Gone with its receiver once it has ended.

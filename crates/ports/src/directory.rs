@@ -2,7 +2,9 @@
 //! copies), and whether a token is genuine (use cases).
 
 use async_trait::async_trait;
-use dunlin_model::{BlockRow, Lease, Millis, NodeId, PhoneNumber, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId};
+use dunlin_model::{
+    BlockRow, Lease, Millis, NodeId, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId,
+};
 
 use crate::StoreError;
 
@@ -68,4 +70,10 @@ pub trait Directory: Send + Sync {
     /// The copies of a user's blocks in the order of the blocked users' ids, also those that were taken back. At most `limit`; adjacent pages
     /// meet. A copy may be late and authorises nothing.
     async fn blocks_copied(&self, blocker: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError>;
+
+    /// Up to which event of a partition blocks were copied; none if none ever were.
+    async fn copied_up_to(&self, partition: Partition) -> Result<Option<Seq>, StoreError>;
+
+    /// Never goes back, in whatever order calls come.
+    async fn set_copied_up_to(&self, partition: Partition, seq: Seq) -> Result<(), StoreError>;
 }

@@ -144,6 +144,8 @@ fn cluster(root: &Path) -> Result<()> {
             "reopened",
             "--test",
             "unparked",
+            "--test",
+            "copies",
         ],
     ]
     .concat());

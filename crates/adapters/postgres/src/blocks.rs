@@ -1,6 +1,6 @@
-//! Copies of blocks, in the shard of whoever blocks.
+//! Copies of blocks, in the shard of whoever blocks, and how far they have come.
 
-use dunlin_model::{BlockRow, Seq, UserId};
+use dunlin_model::{BlockRow, Partition, Seq, UserId};
 use tokio::time::Instant;
 use tokio_postgres::{Row, types::Type};
 
@@ -45,12 +45,34 @@ pub async fn page(
     Ok(blocks)
 }
 
-fn read(blocker: &UserId, row: &Row) -> Result<BlockRow, Fault> {
+/// Where it is noted up to where a partition was copied.
+pub fn shard_of(partition: Partition) -> Shard {
+    Shard::of(&format!("partition-{}", partition.0))
+}
+
+pub async fn copied_up_to(router: &Router, partition: Partition, deadline: Instant) -> Result<Option<Seq>, Fault> {
+    let given = [(&i64::from(partition.0) as _, Type::INT8)];
+    let rows = router.read(shard_of(partition), deadline, "seq", "copied WHERE partition = $1", &given).await?;
+    rows.first().map(seq).transpose()
+}
+
+pub async fn set_copied_up_to(work: Loan, partition: Partition, seq: Seq) -> Result<(), Fault> {
+    let sql = "INSERT INTO copied (partition, seq) VALUES ($1, $2)
+               ON CONFLICT (partition) DO UPDATE SET seq = greatest(copied.seq, excluded.seq)";
+    let seq = i64::try_from(seq.get()).expect("a seq is below 2^53");
+    work.commit_with(sql, &[(&i64::from(partition.0), Type::INT8), (&seq, Type::INT8)]).await.map(drop)
+}
+
+fn seq(row: &Row) -> Result<Seq, Fault> {
     let seq: i64 = get(row, "seq")?;
+    u64::try_from(seq).ok().and_then(Seq::from_u64).ok_or_else(|| corrupt("seq", &seq))
+}
+
+fn read(blocker: &UserId, row: &Row) -> Result<BlockRow, Fault> {
     Ok(BlockRow {
         blocker: blocker.clone(),
         blocked: parsed("blocked", UserId::parse(get(row, "blocked")?))?,
-        at: u64::try_from(seq).ok().and_then(Seq::from_u64).ok_or_else(|| corrupt("seq", &seq))?,
+        at: seq(row)?,
         since: millis(row, "since")?,
         on: get(row, "is_on")?,
     })

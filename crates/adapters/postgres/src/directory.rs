@@ -7,7 +7,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use dunlin_model::{BlockRow, Lease, Millis, NodeId, PhoneNumber, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId};
+use dunlin_model::{
+    BlockRow, Lease, Millis, NodeId, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId,
+};
 use dunlin_ports::StoreError;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
 use tokio::time::Instant;
@@ -191,6 +193,19 @@ impl dunlin_ports::Directory for Directory {
 
     async fn blocks_copied(&self, blocker: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError> {
         self.router.call(|deadline| blocks::page(&self.router, blocker, after, limit, deadline)).await
+    }
+
+    async fn copied_up_to(&self, partition: Partition) -> Result<Option<Seq>, StoreError> {
+        self.router.call(|deadline| blocks::copied_up_to(&self.router, partition, deadline)).await
+    }
+
+    async fn set_copied_up_to(&self, partition: Partition, seq: Seq) -> Result<(), StoreError> {
+        self.router
+            .call(|deadline| async move {
+                let work = self.router.begin(blocks::shard_of(partition), deadline).await?;
+                blocks::set_copied_up_to(work, partition, seq).await
+            })
+            .await
     }
 }
 

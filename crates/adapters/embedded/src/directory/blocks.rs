@@ -1,7 +1,7 @@
 //! Copies of blocks.
 
-use dunlin_model::{BlockRow, Seq, UserId};
-use rusqlite::{Connection, Row, params};
+use dunlin_model::{BlockRow, Partition, Seq, UserId};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::columns::{millis, ms, parsed};
 
@@ -16,6 +16,21 @@ pub fn copy(connection: &Connection, block: &BlockRow) -> rusqlite::Result<()> {
     Ok(())
 }
 
+pub fn copied_up_to(connection: &Connection, partition: Partition) -> rusqlite::Result<Option<Seq>> {
+    connection.query_row("SELECT seq FROM copied WHERE partition = ?1", [partition.0], |row| seq(row, 0)).optional()
+}
+
+pub fn set_copied_up_to(connection: &Connection, partition: Partition, seq: Seq) -> rusqlite::Result<()> {
+    let seq = i64::try_from(seq.get()).expect("a seq is below 2^53");
+    let sql = "INSERT INTO copied (partition, seq) VALUES (?1, ?2) ON CONFLICT (partition) DO UPDATE SET seq = max(seq, excluded.seq)";
+    connection.execute(sql, params![partition.0, seq]).map(drop)
+}
+
+fn seq(row: &Row<'_>, column: usize) -> rusqlite::Result<Seq> {
+    let seq: i64 = row.get(column)?;
+    u64::try_from(seq).ok().and_then(Seq::from_u64).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, seq))
+}
+
 pub fn page(connection: &Connection, blocker: &UserId, after: Option<&UserId>, limit: usize) -> rusqlite::Result<Vec<BlockRow>> {
     let mut select = connection.prepare_cached(
         "SELECT blocked, seq, since, is_on FROM block_copies WHERE blocker = ?1 AND blocked > ?2 ORDER BY blocked LIMIT ?3",
@@ -23,8 +38,7 @@ pub fn page(connection: &Connection, blocker: &UserId, after: Option<&UserId>, l
     // No id is empty, so all of them come after the empty text.
     let after = after.map_or("", UserId::as_str);
     let read = |row: &Row<'_>| {
-        let seq: i64 = row.get(1)?;
-        let at = u64::try_from(seq).ok().and_then(Seq::from_u64).ok_or(rusqlite::Error::IntegralValueOutOfRange(1, seq))?;
+        let at = seq(row, 1)?;
         Ok(BlockRow {
             blocker: blocker.clone(),
             blocked: parsed(0, UserId::parse(&row.get::<_, String>(0)?))?,

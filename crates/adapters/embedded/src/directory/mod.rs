@@ -15,7 +15,9 @@ mod users;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use dunlin_model::{BlockRow, Lease, Millis, NodeId, PhoneNumber, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId};
+use dunlin_model::{
+    BlockRow, Lease, Millis, NodeId, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId,
+};
 use dunlin_ports::StoreError;
 use rusqlite::{Connection, OpenFlags};
 
@@ -130,6 +132,14 @@ impl dunlin_ports::Directory for Directory {
     async fn blocks_copied(&self, blocker: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError> {
         let (blocker, after) = (blocker.clone(), after.cloned());
         self.readers.run(move |connection| blocks::page(connection, &blocker, after.as_ref(), limit)).await
+    }
+
+    async fn copied_up_to(&self, partition: Partition) -> Result<Option<Seq>, StoreError> {
+        self.readers.run(move |connection| blocks::copied_up_to(connection, partition)).await
+    }
+
+    async fn set_copied_up_to(&self, partition: Partition, seq: Seq) -> Result<(), StoreError> {
+        self.writer.run(move |connection| blocks::set_copied_up_to(connection, partition, seq)).await
     }
 }
 

@@ -8,7 +8,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::error::{self, Attempt};
 
 /// Each brings a file from the version of its index to the next. Never changed once released: a change is a new entry.
-const MIGRATIONS: [&str; 3] = [include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql")];
+const MIGRATIONS: [&str; 4] = [include_str!("v1.sql"), include_str!("v2.sql"), include_str!("v3.sql"), include_str!("v4.sql")];
 
 /// Brings a file to this version; refuses one of a later version.
 pub fn migrate(connection: &mut Connection, file: &Path) -> Result<(), StoreError> {

@@ -127,6 +127,14 @@ impl Directory for Absent {
     async fn blocks_copied(&self, _: &UserId, _: Option<&UserId>, _: usize) -> Result<Vec<BlockRow>, StoreError> {
         absent()
     }
+
+    async fn copied_up_to(&self, _: Partition) -> Result<Option<Seq>, StoreError> {
+        absent()
+    }
+
+    async fn set_copied_up_to(&self, _: Partition, _: Seq) -> Result<(), StoreError> {
+        absent()
+    }
 }
 
 #[async_trait]

@@ -1,0 +1,107 @@
+//! What was decided about blocks comes into the directory, once the projector has it.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+#[cfg(feature = "engines")]
+#[path = "support/node.rs"]
+mod node;
+#[cfg(feature = "engines")]
+#[path = "wire/profile.rs"]
+mod profile;
+mod support;
+
+use std::sync::Arc;
+
+use dunlin::engine::{Engine, EngineOptions};
+use dunlin_app::{Copies, Rules};
+use dunlin_model::{LogKey, Offset, Pair, Partition, RULES, UserId};
+use dunlin_ports::Directory;
+use support::{add_users, open, user};
+
+const WHOLE_LOG: Partition = Partition(0);
+
+async fn projected(engine: &Engine) -> Offset {
+    engine.caught_up(|_, _| {}).await.unwrap();
+    engine.app.store.checkpoint(WHOLE_LOG).await.unwrap().unwrap().seq.offset().next()
+}
+
+fn copies(engine: &Engine) -> Copies {
+    let app = &engine.app;
+    Copies { log: Arc::clone(&app.log), store: Arc::clone(&app.store), directory: Arc::clone(&app.directory) }
+}
+
+async fn copied(directory: &dyn Directory, blocker: &UserId) -> Vec<(UserId, bool)> {
+    directory.blocks_copied(blocker, None, 10).await.unwrap().into_iter().map(|block| (block.blocked, block.on)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_are_copied_up_to_where_the_projector_is_and_each_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    let names = ["ann", "bea", "cem"].map(user);
+    let [ann, bea, cem] = &names;
+    add_users(&engine, &names).await;
+    let (app, copies) = (&engine.app, copies(&engine));
+    app.block(ann, bea, true).await.unwrap();
+    app.block(cem, ann, true).await.unwrap();
+    let both = projected(&engine).await;
+    copies.bring_forward(WHOLE_LOG, Offset(both.0 - 1)).await.unwrap();
+    assert_eq!(copied(&*app.directory, ann).await, [(bea.clone(), true)]);
+    assert_eq!(copied(&*app.directory, cem).await, [], "only what is projected");
+    copies.bring_forward(WHOLE_LOG, both).await.unwrap();
+    assert_eq!(copied(&*app.directory, cem).await, [(ann.clone(), true)]);
+
+    app.block(ann, bea, false).await.unwrap();
+    copies.bring_forward(WHOLE_LOG, projected(&engine).await).await.unwrap();
+    assert_eq!(copied(&*app.directory, ann).await, [(bea.clone(), false)]);
+    let up_to = app.directory.copied_up_to(WHOLE_LOG).await.unwrap();
+    // Nothing new, or somebody who is behind.
+    copies.bring_forward(WHOLE_LOG, both).await.unwrap();
+    assert_eq!(app.directory.copied_up_to(WHOLE_LOG).await.unwrap(), up_to);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_that_was_set_aside_is_copied_when_it_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["ann", "bea"].map(user);
+    let [ann, bea] = &names;
+    let options = EngineOptions { rules: Rules { known: RULES - 1, ..Rules::default() }, ..EngineOptions::default() };
+    let older = Engine::open(dir.path(), options).unwrap();
+    add_users(&older, &names).await;
+    let _ = older.app.block(ann, bea, true).await;
+    copies(&older).bring_forward(WHOLE_LOG, projected(&older).await).await.unwrap();
+    assert_eq!(copied(&*older.app.directory, ann).await, []);
+    older.close().unwrap();
+
+    let engine = open(dir.path()).await;
+    let key: LogKey = Pair::new(ann.clone(), bea.clone()).log_key();
+    dunlin_app::unpark(&*engine.app.log, &*engine.app.ids, key, None).await.unwrap();
+    copies(&engine).bring_forward(WHOLE_LOG, projected(&engine).await).await.unwrap();
+    assert_eq!(copied(&*engine.app.directory, ann).await, [(bea.clone(), true)]);
+}
+
+#[cfg(feature = "engines")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_a_cluster_copies_blocks_into_postgres() {
+    use std::time::Duration;
+
+    use dunlin::{cluster, config::Config};
+    use dunlin_client::{Client, protocol::TokenBody};
+
+    let place = profile::Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+    let file = place.environment.iter().find(|(name, _)| name == "DUNLIN_CONFIG").unwrap().1.clone();
+    let (config, _) = Config::load(Some(file.as_ref()), place.environment.iter().cloned(), &[]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let node = node::Node::start(&place, &dir.path().join("data"));
+    let host = Client::new(node.url.parse().unwrap(), node.key.as_ref().unwrap());
+    host.put_user("bea", &Default::default()).await.unwrap();
+    let token = host.mint_token("ann", &TokenBody::default()).await.unwrap().token;
+    Client::new(node.url.parse().unwrap(), &token).block("bea").await.unwrap();
+    let directory = dunlin_postgres::Directory::open(&cluster::postgres(&config).unwrap()).await.unwrap();
+    let mut tries = 0;
+    while copied(&directory, &user("ann")).await != [(user("bea"), true)] {
+        tries += 1;
+        assert!(tries < 300, "it is not copied");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
