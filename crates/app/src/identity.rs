@@ -19,8 +19,12 @@ use tracing::warn;
 
 use crate::{App, AppError, recent::Recent};
 
-/// How long an answer of the directory counts: so long may a revocation by another process take to be heard of.
+/// How long an answer of the directory counts: so long may a revocation by another process take to be heard of, where announcements are not.
 pub const IDENTITY_TTL_MS: u64 = 5_000;
+/// The same while announcements are heard. Not for ever: someone may change a row by hand.
+const HEARING_TTL_MS: u64 = 60_000;
+/// For how long announcements count as being heard.
+const HEARD_LATELY_MS: u64 = 3_000;
 /// How long it stands in for a directory that is away.
 const STAND_IN_MS: u64 = 60 * 60 * 1_000;
 /// How long the directory may take where an answer can stand in.
@@ -39,6 +43,14 @@ pub struct Identities {
     revocations: AtomicU64,
     /// When the directory last failed to answer; 0 for never.
     away_at_ms: AtomicU64,
+    hearing: Mutex<Hearing>,
+}
+
+/// Since when every announcement was heard, and when last.
+#[derive(Clone, Copy, Default)]
+struct Hearing {
+    since: Millis,
+    at: Millis,
 }
 
 #[derive(Clone)]
@@ -54,6 +66,7 @@ impl Default for Identities {
             keys: Mutex::new(Recent::new(KEYS_MAX)),
             revocations: AtomicU64::new(0),
             away_at_ms: AtomicU64::new(0),
+            hearing: Mutex::default(),
         }
     }
 }
@@ -66,6 +79,29 @@ impl Identities {
         if let Some(known) = users.get(user) {
             *known = Known { asked_at: issued_before, value: known.value.max(Some(issued_before)) };
         }
+    }
+
+    /// What the directory said before no longer counts, nor stands in.
+    pub(crate) fn key_revoked(&self, id: &ServerKeyId) {
+        let mut keys = lock(&self.keys);
+        self.revocations.fetch_add(1, Ordering::Relaxed);
+        if let Some(known) = keys.get(id) {
+            known.asked_at = Millis::ZERO;
+        }
+    }
+
+    /// All announcements up to this time, or only those from now on, were heard.
+    pub(crate) fn heard(&self, at: Millis, goes_on: bool) {
+        let mut hearing = lock(&self.hearing);
+        let since = if goes_on { hearing.since } else { at };
+        *hearing = Hearing { since, at };
+    }
+
+    /// How long what was asked at a time counts.
+    fn ttl_ms(&self, asked_at: Millis, now: Millis) -> u64 {
+        let hearing = *lock(&self.hearing);
+        let is_heard = hearing.at > Millis::ZERO && asked_at >= hearing.since && now.minus(HEARD_LATELY_MS) <= hearing.at;
+        if is_heard { HEARING_TTL_MS } else { IDENTITY_TTL_MS }
     }
 
     fn revocations(&self) -> u64 {
@@ -86,6 +122,14 @@ impl Identities {
         let mut users = lock(&self.users);
         if self.revocations.load(Ordering::Relaxed) == revocations {
             remember(&mut users, user.clone(), valid_from, asked_at);
+        }
+    }
+
+    /// Unless something was revoked since it was asked for.
+    fn remember_key(&self, id: &ServerKeyId, key: &ServerKey, asked_at: Millis, revocations: u64) {
+        let mut keys = lock(&self.keys);
+        if self.revocations.load(Ordering::Relaxed) == revocations {
+            remember(&mut keys, id.clone(), key.clone(), asked_at);
         }
     }
 }
@@ -128,12 +172,12 @@ impl App {
 
     /// The key, if the secret is its own and it was not revoked.
     pub async fn server_key(&self, id: &ServerKeyId, secret: &str) -> Result<ServerKey, AppError> {
-        let now = self.clock.now();
+        let (now, revocations) = (self.clock.now(), self.identities.revocations());
         let asking = async { self.directory.server_key(id).await?.ok_or(AppError::NoServerKey) };
         let answer = self.ask(&self.identities.keys, id, now, asking).await?;
         let key = answer.value;
         if answer.is_new {
-            remember(&mut lock(&self.identities.keys), id.clone(), key.clone(), now);
+            self.identities.remember_key(id, &key, now, revocations);
         }
         if key.secret_hash == SecretHash::of(secret) && key.revoked_at.is_none() { Ok(key) } else { Err(AppError::NoServerKey) }
     }
@@ -148,10 +192,10 @@ impl App {
         asking: impl Future<Output = Result<V, AppError>>,
     ) -> Result<Answer<V>, AppError> {
         let old = |value| Ok(Answer { value, is_new: false });
-        if let Some(value) = recall(memory, key, now, IDENTITY_TTL_MS) {
+        if let Some(value) = recall(memory, key, now, |asked_at| self.identities.ttl_ms(asked_at, now)) {
             return old(value);
         }
-        let Some(last) = recall(memory, key, now, STAND_IN_MS) else {
+        let Some(last) = recall(memory, key, now, |_| STAND_IN_MS) else {
             return Ok(Answer { value: asking.await?, is_new: true });
         };
         if self.identities.is_away(now) {
@@ -175,9 +219,14 @@ struct Answer<V> {
 }
 
 /// Nothing from the future: a clock that was set back must not make an answer count for longer.
-fn recall<K: Hash + Eq + Clone, V: Clone>(memory: &Mutex<Recent<K, Known<V>>>, key: &K, now: Millis, ttl_ms: u64) -> Option<V> {
+fn recall<K: Hash + Eq + Clone, V: Clone>(
+    memory: &Mutex<Recent<K, Known<V>>>,
+    key: &K,
+    now: Millis,
+    ttl_ms: impl Fn(Millis) -> u64,
+) -> Option<V> {
     let mut memory = lock(memory);
-    let known = memory.get(key).filter(|known| now.0.checked_sub(known.asked_at.0).is_some_and(|age_ms| age_ms < ttl_ms))?;
+    let known = memory.get(key).filter(|known| now.0.checked_sub(known.asked_at.0).is_some_and(|age| age < ttl_ms(known.asked_at)))?;
     Some(known.value.clone())
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A write use case checks what it can for a quick answer, appends one event and waits a little for its outcome. The projector decides.
 
+mod announcements;
 mod answers;
 mod blocks;
 pub mod check;

@@ -1,8 +1,8 @@
 //! Cases of the directory.
 
 use dunlin_model::{
-    BlockRow, Field, Lease, Metadata, Millis, Name, NodeId, PhoneNumber, Scope, SecretHash, Seq, ServerKey, TaskName, User, UserChange,
-    UserId,
+    Announcement, BlockRow, Field, Lease, Metadata, Millis, Name, NodeId, PhoneNumber, Scope, SecretHash, Seq, ServerKey, TaskName, User,
+    UserChange, UserId,
 };
 use dunlin_ports::{Directory, PHONE_CLAIM_MS_MAX, StoreError};
 
@@ -369,6 +369,24 @@ pub async fn pages_of_copied_blocks_meet(directory: &dyn Directory) {
         walked.extend(page.into_iter().map(|block| block.blocked));
     }
     assert_eq!(walked, others);
+}
+
+pub async fn revocations_are_announced_to_whoever_listened_before(directory: &dyn Directory) {
+    let (user, key, missing) = (ids::user(), fresh_key(), ids::server_key_id());
+    directory.create_server_key(&key).await.expect("create");
+    let (before, heard) = directory.announced(None).await.expect("listen");
+    assert_eq!(before, [], "from now on");
+    directory.revoke_tokens(&user, Millis(77)).await.expect("revoke");
+    directory.revoke_server_key(&key.id, Millis(5)).await.expect("revoke");
+    directory.revoke_server_key(&missing, Millis(5)).await.expect("revoke");
+    let (announced, now) = directory.announced(Some(&heard)).await.expect("hear");
+    assert!(announced.contains(&Announcement::TokensRevoked { user, issued_before: Millis(77) }), "{announced:?}");
+    assert!(announced.contains(&Announcement::KeyRevoked(key.id.clone())), "{announced:?}");
+    assert!(!announced.contains(&Announcement::KeyRevoked(missing)), "nothing happened");
+    assert!(now.0.iter().zip(&heard.0).all(|(now, heard)| now >= heard));
+    directory.forget_announced(60 * 60 * 1_000).await.expect("forget");
+    let (kept, _) = directory.announced(Some(&heard)).await.expect("hear");
+    assert!(kept.contains(&Announcement::KeyRevoked(key.id)), "only what is old is forgotten");
 }
 
 pub async fn how_far_blocks_were_copied_never_goes_back(directory: &dyn Directory) {

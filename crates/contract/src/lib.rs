@@ -103,6 +103,7 @@ contract! { $
         the_latest_copy_of_a_block_stands_whichever_came_first,
         pages_of_copied_blocks_meet,
         how_far_blocks_were_copied_never_goes_back,
+        revocations_are_announced_to_whoever_listened_before,
     ]
     ephemeral: [
         a_send_is_recalled,

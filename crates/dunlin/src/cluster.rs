@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use dunlin_app::{App, Copies, Order, Outcomes, Projector, Rules, Shares, Ticks};
 use dunlin_embedded::{RandomIds, SystemClock};
-use dunlin_model::{Millis, NodeId};
-use dunlin_ports::{Clock, Directory, Ephemeral, IdGen, MessageStore, SessionBus};
+use dunlin_model::{Epoch, Millis, NodeId, Partition};
+use dunlin_ports::{Clock, Directory, Ephemeral, EventLog as _, IdGen, MessageStore, SessionBus};
 use dunlin_redis::{Visit, VisitError};
 use tokio::{sync::watch, task::JoinHandle};
 use tracing::{info, warn};
@@ -45,6 +45,7 @@ pub struct ClusterNode {
     shares: Arc<Shares>,
     stop: watch::Sender<bool>,
     /// Hear what other nodes tell, and look for what nobody told.
+    is_outlived: watch::Receiver<bool>,
     helping: Vec<JoinHandle<()>>,
 }
 
@@ -60,6 +61,7 @@ impl ClusterNode {
         }
         clocks::agree("Cassandra", &*clock, messages.now()).await?;
         let (messages, log) = (Arc::new(messages), Arc::new(log));
+        let epoch = log.begins(Partition(0)).epoch();
         let store: Arc<dyn MessageStore> = messages.clone();
         let redis = open_redis(config, &*clock).await?;
         let (ephemeral, bus) = ephemeral_and_bus(config, redis.as_ref(), node, &clock)?;
@@ -74,6 +76,8 @@ impl ClusterNode {
         let rules = Rules { dedup_window_ms: dedup_window(config).as_millis() as u64, ids_in_heads: true, ..Rules::default() };
         let dedup_window_ms = rules.dedup_window_ms;
         let outcomes = Arc::new(Outcomes::new(node, config.log.unprojected_max));
+        look_for_parked(&outcomes, &*store).await;
+        let (outlived, is_outlived) = watch::channel(false);
         let mut helping = vec![
             tokio::spawn(listen(Arc::clone(&outcomes), Arc::clone(&bus))),
             tokio::spawn({
@@ -81,6 +85,7 @@ impl ClusterNode {
                 async move { outcomes.sweep(&*store).await }
             }),
             tokio::spawn(watch_parked(Arc::clone(&outcomes), Arc::clone(&store))),
+            tokio::spawn(watch_life(epoch, Arc::clone(&store), outlived)),
             tokio::spawn(watch_backlog(Arc::clone(&outcomes), Arc::clone(&store), Arc::clone(&clock), kafka(config)?)),
         ];
         let app = App {
@@ -112,7 +117,15 @@ impl ClusterNode {
             async move { projector.run_shares(&shares, stopped).await }
         });
         info!(%node, "this node has joined");
-        Ok(ClusterNode { app, messages, log, redis, postgres, shares, stop, helping })
+        Ok(ClusterNode { app, messages, log, redis, postgres, shares, stop, is_outlived, helping })
+    }
+
+    /// Waits until the log was reopened without this node, which then must end: it would go on with the numbers of the old one.
+    pub async fn outlived(&self) {
+        let mut is_outlived = self.is_outlived.clone();
+        if is_outlived.wait_for(|is_outlived| *is_outlived).await.is_err() {
+            std::future::pending().await
+        }
     }
 
     /// What stands in the way of full service, in sentences for the operator.
@@ -125,7 +138,7 @@ impl ClusterNode {
         }
         let stuck = stuck.into_iter().map(|(trouble, partitions)| format!("partitions {}: {trouble}", partitions.join(", ")));
         let parked = node::parked_trouble(&self.app.outcomes);
-        let redis = self.redis.as_ref().and_then(dunlin_redis::Cluster::trouble).map(|trouble| format!("Redis: {trouble}"));
+        let redis = self.redis.as_ref().and_then(dunlin_redis::Cluster::trouble);
         let overdue = self.app.outcomes.is_overdue().then(|| {
             "what waits to be projected is older than half of the time that Kafka keeps it: nothing more is taken until it is not"
                 .to_owned()
@@ -180,7 +193,7 @@ async fn alone(config: &Config) -> Result<()> {
         }
         ensure!(
             Instant::now() < until,
-            "engines.several_nodes is off, but {others} nodes run on topic {}: stop them, or turn it on",
+            "engines.several_nodes is off, but there are other nodes ({others}) on topic {}: stop them, or turn it on",
             kafka.topic
         );
         info!(others, "there are other nodes, or they were killed just now");
@@ -200,14 +213,30 @@ async fn listen(outcomes: Arc<Outcomes>, bus: Arc<dyn SessionBus>) {
 
 /// What another node parks or unparks shows here after a while.
 async fn watch_parked(outcomes: Arc<Outcomes>, store: Arc<dyn MessageStore>) {
-    const PARKED_MAX: usize = 10_000;
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
-        if let Ok(parked) = store.parked(PARKED_MAX).await {
-            let (waiting, replayed): (Vec<_>, Vec<_>) = parked.into_iter().partition(|parked| parked.first.is_some());
-            outcomes.park(waiting.into_iter().map(|parked| parked.key));
-            outcomes.unpark(&replayed.into_iter().map(|parked| parked.key).collect::<Vec<_>>());
+        look_for_parked(&outcomes, &*store).await;
+    }
+}
+
+async fn look_for_parked(outcomes: &Outcomes, store: &dyn MessageStore) {
+    const PARKED_MAX: usize = 10_000;
+    if let Ok(parked) = store.parked(PARKED_MAX).await {
+        let (waiting, replayed): (Vec<_>, Vec<_>) = parked.into_iter().partition(|parked| parked.first.is_some());
+        outcomes.park(waiting.into_iter().map(|parked| parked.key));
+        outcomes.unpark(&replayed.into_iter().map(|parked| parked.key).collect::<Vec<_>>());
+    }
+}
+
+/// Tells when the log was reopened without this node: it may have stood still meanwhile.
+async fn watch_life(epoch: Epoch, store: Arc<dyn MessageStore>, outlived: watch::Sender<bool>) {
+    loop {
+        if let Ok(Some(now)) = store.epoch().await
+            && now != epoch
+        {
+            outlived.send_replace(true);
         }
+        tokio::time::sleep(LOOK_AGAIN_SOON).await;
     }
 }
 

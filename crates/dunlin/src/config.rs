@@ -323,6 +323,8 @@ impl Config {
             !redis.nodes.iter().any(|node| node.contains('@')),
             "redis.nodes: user and password belong into redis.user and redis.password_file"
         );
+        let is_address = |node: &String| node.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        ensure!(redis.nodes.iter().all(is_address), "redis.nodes must be of the form host:port");
         Ok(())
     }
 

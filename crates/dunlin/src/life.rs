@@ -2,7 +2,7 @@
 //!
 //! Kafka does not tell a topic from another that was made under the same name. What it holds does: the event at each checkpoint has an id.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use dunlin_cassandra::Messages;
@@ -72,8 +72,14 @@ pub async fn make(config: &Config) -> Result<()> {
     Ok(())
 }
 
+/// On which nodes may run: the one that the configuration names, and the one that the state was made from.
+fn topics(config: &Config, old: &Life) -> BTreeSet<String> {
+    let topic = dunlin_kafka::topic_of(&old.log).map(str::to_owned);
+    topic.into_iter().chain([config.kafka.topic.clone()]).collect()
+}
+
 fn running(nodes: usize) -> String {
-    format!("{nodes} nodes are running, or were killed less than 10 s ago: stop them first")
+    format!("stop all nodes first: {nodes} run, or were killed less than 10 s ago")
 }
 
 /// How a partition of the log stands to its checkpoint.
@@ -105,8 +111,12 @@ impl Reopening {
     /// Refuses while nodes run, and where there is nothing to do.
     pub async fn plan(config: &Config) -> Result<Reopening> {
         let (store, log, old) = open_any(config).await?;
-        let nodes = dunlin_kafka::nodes(&cluster::kafka(config)?).await.context("the log")?;
-        ensure!(nodes == 0, "{}", running(nodes));
+        for topic in topics(config, &old) {
+            let mut config = config.clone();
+            config.kafka.topic = topic;
+            let nodes = dunlin_kafka::nodes(&cluster::kafka(&config)?).await.context("the log")?;
+            ensure!(nodes == 0, "topic {}: {}", config.kafka.topic, running(nodes));
+        }
         let (mut begins, mut not_before, mut others, mut same) = (Vec::new(), old.not_before, 0, 0);
         for partition in (0..log.partitions()).map(Partition) {
             let (first, time) = match stand(&store, &log, partition).await? {
@@ -144,6 +154,9 @@ impl fmt::Display for Reopening {
             new.log
         )?;
         writeln!(f, "epoch {} would begin, at log time {} or later", new.epoch.0, dunlin_protocol::Time(new.not_before))?;
+        if old.log != new.log {
+            writeln!(f, "nodes that still run on the old one end by themselves, within seconds: make sure that none does")?;
+        }
         write!(f, "messages that are in the state stay; those that were only in the lost log are gone")
     }
 }

@@ -61,6 +61,14 @@ impl Node {
         }
     }
 
+    /// Waits until this node must end, whoever calls it.
+    pub async fn outlived(&self) {
+        match self {
+            Node::Embedded(_) => std::future::pending().await,
+            Node::Cluster(node) => node.outlived().await,
+        }
+    }
+
     /// Leaves everything in good order.
     pub async fn stop(&self) -> Result<()> {
         match self {
@@ -88,7 +96,7 @@ pub fn parked_trouble(outcomes: &Outcomes) -> Option<String> {
     let list = named.join(", ");
     (!keys.is_empty()).then(|| {
         format!(
-            "{} log keys are parked ({list}{more}): an event of each could not be read by this version; once it can, run `dunlin unpark` (`--leave-out` if it never will). Of \
+            "parked log keys: {} ({list}{more}): an event of each could not be read by this version; once it can, run `dunlin unpark` (`--leave-out` if it never will). Of \
              those that begin with s, nobody of ours wrote it, and `dunlin unpark` forgets it",
             keys.len()
         )

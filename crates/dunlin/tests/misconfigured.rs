@@ -94,7 +94,7 @@ fn a_node_that_would_be_alone_does_not_start_beside_another() {
     let dir = tempfile::tempdir().unwrap();
     let _other = Node::start(&place, &dir.path().join("data"));
     let given = &[("DUNLIN_ENGINES_SEVERAL_NODES", "false")];
-    refused(&place, Mistake { given, told: &["engines.several_nodes is off, but 1 nodes run on topic", &place.keyspace] });
+    refused(&place, Mistake { given, told: &["engines.several_nodes is off, but there are other nodes (1) on topic", &place.keyspace] });
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod profile;
 
 use std::{
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -34,10 +34,15 @@ struct Cluster {
 
 impl Cluster {
     fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
         command.args(arguments).arg("--data").arg(&self.data).envs(self.place.environment.iter().cloned()).env("DUNLIN_LOG", "error");
         // Whoever is asked gets no answer.
-        command.stdin(Stdio::null()).output().unwrap()
+        command.stdin(Stdio::null());
+        command
     }
 
     fn refused(&self, arguments: &[&str], why: &str) {
@@ -71,11 +76,11 @@ impl Cluster {
         }
     }
 
-    /// Until a node that has started takes part in projecting.
-    async fn joined(&self) {
+    /// Until so many nodes take part in projecting.
+    async fn joined(&self, nodes: usize) {
         let begun = Instant::now();
-        while dunlin_kafka::nodes(&self.log()).await.unwrap() == 0 {
-            assert!(begun.elapsed() < PATIENCE, "it does not join");
+        while dunlin_kafka::nodes(&self.log()).await.unwrap() != nodes {
+            assert!(begun.elapsed() < PATIENCE, "there are not {nodes}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -98,6 +103,17 @@ fn stop(mut node: Node) {
     node.signal("-TERM");
     let ended = node.process.wait().unwrap();
     assert!(ended.success(), "a node that was told to stop ended with {ended}");
+}
+
+async fn ended(node: &mut Node) -> ExitStatus {
+    let begun = Instant::now();
+    loop {
+        match node.process.try_wait().unwrap() {
+            Some(status) => return status,
+            None => assert!(begun.elapsed() < PATIENCE, "it goes on"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 async fn sent(client: &Client, to: &str, text: &str) {
@@ -140,15 +156,26 @@ async fn a_log_that_was_lost_is_refused_until_it_is_reopened_and_nothing_of_the_
     let before = history(&bea).await;
     bea.mark_read(&before[0].conversation, before[2].seq).await.unwrap();
     let before = history(&bea).await;
-    cluster.refused(&["log", "reopen", "--yes"], "1 nodes are running");
+    cluster.refused(&["log", "reopen", "--yes"], "stop all nodes first: 1 run");
+    // A slip in the configuration must not split the state between two logs.
+    let slip = [("DUNLIN_KAFKA_TOPIC", format!("{}_other", cluster.place.keyspace))];
+    assert!(cluster.command(&["schema", "apply"]).envs(slip.clone()).output().unwrap().status.success());
+    let reopened = cluster.command(&["log", "reopen", "--yes"]).envs(slip).output().unwrap();
+    let told = String::from_utf8(reopened.stderr).unwrap();
+    assert!(reopened.status.code() == Some(2) && told.contains("stop all nodes first: 1 run"), "{told}");
     stop(node);
     cluster.refused(&["log", "reopen", "--yes"], "there is nothing to reopen");
 
     let node = start(&cluster.data);
-    cluster.joined().await;
+    cluster.joined(1).await;
+    let mut sleeper = start(&cluster.data);
+    cluster.joined(2).await;
+    // It stands still through all of this, and comes back with what it knew.
+    sleeper.signal("-STOP");
     cluster.delete_topic().await;
-    cluster.refused(&["schema", "apply"], "is gone, and 1 nodes are running");
+    cluster.refused(&["schema", "apply"], "is gone, and stop all nodes first");
     stop(node);
+    cluster.joined(0).await;
     cluster.refused(&["serve"], "does not exist: run `dunlin schema apply`");
     cluster.make_topic_anew();
     cluster.refused(&["serve"], "stop all nodes and run `dunlin log reopen`");
@@ -166,6 +193,8 @@ async fn a_log_that_was_lost_is_refused_until_it_is_reopened_and_nothing_of_the_
     let node = start(&cluster.data);
     let (ann, bea) = (login(&node, &key, "ann").await, login(&node, &key, "bea").await);
     assert_eq!(history(&bea).await, before, "what was there is there");
+    sleeper.signal("-CONT");
+    assert_eq!(ended(&mut sleeper).await.code(), Some(2), "it knows an epoch that is over");
     for text in ["four", "five"] {
         sent(&ann, "bea", text).await;
     }

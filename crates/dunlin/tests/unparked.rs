@@ -65,12 +65,12 @@ async fn what_an_older_program_set_aside_comes_back_in_order() {
     drop(engine);
 
     let listed = said(&dunlin(&data, &["unpark"]));
-    assert!(listed.contains(&format!("{key} from event ")) && listed.contains("1 log keys are parked"), "{listed}");
+    assert!(listed.contains(&format!("{key} from event ")) && listed.contains("parked log keys: 1"), "{listed}");
     let wrong = dunlin(&data, &["unpark", &direct(ann, cem).log_key().to_string()]);
     assert!(wrong.status.code() == Some(2) && said(&wrong).contains("is not parked"), "{}", said(&wrong));
     let unparked = dunlin(&data, &["unpark", &key.to_string()]);
     assert!(unparked.status.success() && said(&unparked).contains("unparked 1 of 1"), "{}", said(&unparked));
-    assert!(said(&dunlin(&data, &["unpark", "--all"])).contains("0 log keys are parked"));
+    assert!(said(&dunlin(&data, &["unpark", "--all"])).contains("parked log keys: 0"));
 
     let engine = open(&data).await;
     assert_eq!(engine.troubles(), [""; 0]);
@@ -173,7 +173,7 @@ mod on_a_cluster {
         settled(&clients[0], "four").await;
         let strangers = dunlin_model::LogKey::of_strangers(partition).to_string();
         let listed = said(&run(&["unpark"]));
-        assert!(listed.contains(&strangers) && listed.contains("nobody of ours") && listed.contains("1 log keys are parked"), "{listed}");
+        assert!(listed.contains(&strangers) && listed.contains("nobody of ours") && listed.contains("parked log keys: 1"), "{listed}");
         let unparked = run(&["unpark", &strangers]);
         assert!(unparked.status.success() && said(&unparked).contains("unparked 1 of 1"), "{}", said(&unparked));
         // A tool copies an event of theirs into another partition, where seqs are far ahead of their own.

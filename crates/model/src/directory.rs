@@ -237,6 +237,13 @@ impl fmt::Debug for SecretHash {
     }
 }
 
+/// What all nodes must hear of, because they remember what the directory said before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Announcement {
+    TokensRevoked { user: UserId, issued_before: Millis },
+    KeyRevoked(ServerKeyId),
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,7 +26,7 @@ mod time;
 pub use blob::{BlobKey, InvalidBlobKey};
 pub use codec::{DecodeError, decode, encode, encode_to};
 pub use content::{ClientId, Content, ContentHash, Emoji, InvalidContent, MessageType};
-pub use directory::{Field, InvalidDetail, Name, PhoneNumber, Scope, SecretHash, ServerKey, ServerKeyId, User, UserChange};
+pub use directory::{Announcement, Field, InvalidDetail, Name, PhoneNumber, Scope, SecretHash, ServerKey, ServerKeyId, User, UserChange};
 pub use event::{
     Block, Body, Delete, Edit, Event, EventId, Hide, Message, NodeId, Opening, Origin, React, Read, RequestId, Visibility, VisibilityChange,
 };

@@ -3,10 +3,17 @@
 
 use async_trait::async_trait;
 use dunlin_model::{
-    BlockRow, Lease, Millis, NodeId, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId,
+    Announcement, BlockRow, Lease, Millis, NodeId, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId,
 };
 
 use crate::StoreError;
+
+/// How late an announcement may show, after its time: no change takes so long.
+pub const ANNOUNCED_LATE_MS: u64 = 30_000;
+
+/// Up to where announcements were heard: by the clock of each database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Heard(pub Vec<Millis>);
 
 /// How long a phone number may stay refused to others after a call that gave it to someone broke off, by the callers' times.
 pub const PHONE_CLAIM_MS_MAX: u64 = 60_000;
@@ -76,4 +83,11 @@ pub trait Directory: Send + Sync {
 
     /// Never goes back, in whatever order calls come.
     async fn set_copied_up_to(&self, partition: Partition, seq: Seq) -> Result<(), StoreError>;
+
+    /// What was announced since; without `heard` nothing, from now on. Every revocation is announced with the change itself. What was
+    /// announced lately may come again.
+    async fn announced(&self, heard: Option<&Heard>) -> Result<(Vec<Announcement>, Heard), StoreError>;
+
+    /// Forgets what was announced longer ago than this, by the directory's own clock.
+    async fn forget_announced(&self, older_than_ms: u64) -> Result<(), StoreError>;
 }

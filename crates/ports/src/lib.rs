@@ -17,7 +17,7 @@ mod session_bus;
 pub use blob_store::{BLOB_CHUNK_BYTES_MAX, Blob, BlobStore, ByteRange, Chunks, Put};
 pub use breaker::Breaker;
 pub use clock::Clock;
-pub use directory::{Directory, PHONE_CLAIM_MS_MAX};
+pub use directory::{ANNOUNCED_LATE_MS, Directory, Heard, PHONE_CLAIM_MS_MAX};
 pub use ephemeral::{AnswerKey, Ephemeral};
 pub use error::StoreError;
 pub use event_log::{Appended, EventLog, Life, Record, Share, Tail};

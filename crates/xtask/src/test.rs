@@ -145,7 +145,7 @@ fn cluster(root: &Path) -> Result<()> {
             "--test",
             "unparked",
             "--test",
-            "copies",
+            "beside",
         ],
     ]
     .concat());

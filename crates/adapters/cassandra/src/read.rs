@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use dunlin_model::{
-    BlockRow, Cell, ConversationId, DedupKey, DedupRow, EditRow, Emoji, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark,
-    MemberRow, MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId, decode, encode,
+    BlockRow, Cell, ConversationId, DedupKey, DedupRow, EditRow, Emoji, Epoch, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey,
+    Mark, MemberRow, MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId, decode, encode,
 };
 use dunlin_ports::{Batch, Checkpoint, Known, MessageStore, Order, Parked, ParkedRow, Replay, SeqRange, StoreError, Wanted};
 use futures::{FutureExt as _, TryStreamExt as _};
@@ -236,6 +236,10 @@ impl MessageStore for Messages {
     async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<OutcomeRow>, StoreError> {
         let row: Option<(Option<Vec<u8>>,)> = self.row(&self.statements.outcome, (conversation.to_string(), of_seq(seq))).await?;
         row.and_then(|(outcome,)| outcome).map(|outcome| decode(&outcome).or_corrupt()).transpose()
+    }
+
+    async fn epoch(&self) -> Result<Option<Epoch>, StoreError> {
+        Ok(self.life().await?.map(|life| life.epoch))
     }
 }
 

@@ -19,6 +19,14 @@ use crate::{Extent, OpenError, Options, error::sentence, producer::Producer, rea
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
+/// Between topic and cluster, in the words by which a log is known.
+const OF_CLUSTER: &str = " of Kafka cluster ";
+
+/// The topic of a log, by the words that [`EventLog::identity`] had for it.
+pub fn topic_of(identity: &str) -> Option<&str> {
+    identity.strip_prefix("topic ")?.split_once(OF_CLUSTER).map(|(topic, _)| topic)
+}
+
 pub struct EventLog {
     options: Options,
     producer: Arc<Producer>,
@@ -61,7 +69,7 @@ impl EventLog {
         let (producer, topic) = (Arc::clone(&self.producer), self.options.topic.clone());
         let cluster = self.ask(move || producer.cluster_id(ANSWER_WAIT)).await?;
         let cluster = cluster.ok_or_else(|| StoreError::Unavailable("Kafka did not tell the id of its cluster".to_owned()))?;
-        Ok(format!("topic {topic} of Kafka cluster {cluster}"))
+        Ok(format!("topic {topic}{OF_CLUSTER}{cluster}"))
     }
 
     /// What a partition holds, and where the records after a time begin.

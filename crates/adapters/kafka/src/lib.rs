@@ -17,7 +17,7 @@ mod topic;
 
 pub use bare::BareProducer;
 pub use error::OpenError;
-pub use event_log::EventLog;
+pub use event_log::{EventLog, topic_of};
 pub use options::Options;
 pub use reader::Extent;
 pub use topic::{create_topic, delete_topic, has_topic, nodes};

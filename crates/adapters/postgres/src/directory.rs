@@ -8,15 +8,19 @@ use std::{
 
 use async_trait::async_trait;
 use dunlin_model::{
-    BlockRow, Lease, Millis, NodeId, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId,
+    Announcement, BlockRow, Lease, Millis, NodeId, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId,
 };
-use dunlin_ports::StoreError;
-use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, future::BoxFuture, stream};
+use dunlin_ports::{Heard, StoreError};
+use futures::{
+    FutureExt as _, StreamExt as _, TryStreamExt as _,
+    future::{BoxFuture, try_join_all},
+    stream,
+};
 use tokio::time::Instant;
 
 use crate::{
-    blocks, error::StartError, lookup::Lookup, options::Options, phones::Phones, router::Router, schema, server, server_keys, shard::Shard,
-    tasks, tokens, users,
+    blocks, error::StartError, lookup::Lookup, options::Options, outbox, phones::Phones, router::Router, schema, server, server_keys,
+    shard::Shard, tasks, tokens, users,
 };
 
 /// How many shards are asked at once by a call that is about several.
@@ -132,7 +136,10 @@ impl dunlin_ports::Directory for Directory {
             .call(|deadline| async move {
                 let work = self.router.begin(Shard::of(id.as_str()), deadline).await?;
                 let key = server_keys::revoke(&work, id, at).await?;
-                work.commit().await?;
+                match key {
+                    Some(_) => outbox::commit_key_revoked(work, id).await?,
+                    None => work.commit().await?,
+                }
                 Ok(key)
             })
             .await
@@ -147,7 +154,7 @@ impl dunlin_ports::Directory for Directory {
             .call(|deadline| async move {
                 let work = self.router.begin(Shard::of(user.as_str()), deadline).await?;
                 tokens::revoke(&work, user, issued_before).await?;
-                work.commit().await
+                outbox::commit_tokens_revoked(work, user, issued_before).await
             })
             .await
     }
@@ -193,6 +200,21 @@ impl dunlin_ports::Directory for Directory {
 
     async fn blocks_copied(&self, blocker: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError> {
         self.router.call(|deadline| blocks::page(&self.router, blocker, after, limit, deadline)).await
+    }
+
+    async fn announced(&self, heard: Option<&Heard>) -> Result<(Vec<Announcement>, Heard), StoreError> {
+        let pools = self.router.pools();
+        let asked = pools.iter().enumerate().map(|(index, pool)| {
+            let heard = heard.and_then(|heard| heard.0.get(index)).copied();
+            self.router.call(move |deadline| outbox::since(pool, heard, deadline))
+        });
+        let (announced, times): (Vec<_>, Vec<_>) = try_join_all(asked).await?.into_iter().unzip();
+        Ok((announced.into_iter().flatten().collect(), Heard(times)))
+    }
+
+    async fn forget_announced(&self, older_than_ms: u64) -> Result<(), StoreError> {
+        let asked = self.router.pools().iter().map(|pool| self.router.call(move |deadline| outbox::forget(pool, older_than_ms, deadline)));
+        try_join_all(asked).await.map(drop)
     }
 
     async fn copied_up_to(&self, partition: Partition) -> Result<Option<Seq>, StoreError> {

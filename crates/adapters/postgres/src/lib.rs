@@ -4,7 +4,7 @@
 //!   failed for the moment, within a bound.
 //! - `moving` brings a shard to another database while all goes on.
 //! - `schema` makes tables, only forward; `server` says which servers are good enough.
-//! - `users`, `server_keys`, `tokens`, `tasks`, `blocks` map the port to statements, `phones` what is unique over all shards; `directory`
+//! - `users`, `server_keys`, `tokens`, `tasks`, `blocks`, `outbox` map the port to statements, `phones` what is unique over all shards; `directory`
 //!   puts them together.
 
 pub mod bare;
@@ -15,6 +15,7 @@ mod error;
 mod lookup;
 mod moving;
 mod options;
+mod outbox;
 mod phones;
 mod places;
 mod pool;

@@ -119,6 +119,11 @@ impl Router {
         Ok((loan, rows?))
     }
 
+    /// In the order of the configuration.
+    pub fn pools(&self) -> &[Arc<Pool>] {
+        &self.pools
+    }
+
     /// Why some databases are not asked at present.
     pub fn troubles(&self) -> impl Iterator<Item = String> {
         self.pools.iter().filter_map(|pool| pool.trouble())

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What one version adds to the one before. Never changed once released: a change is a new entry.
-const DATABASE: &[&str] = &[include_str!("sql/database_v1.sql")];
+const DATABASE: &[&str] = &[include_str!("sql/database_v1.sql"), include_str!("sql/database_v2.sql")];
 const LOOKUP: &[&str] = &[include_str!("sql/lookup_v1.sql")];
 const SHARD: &[&str] = &[include_str!("sql/shard_v1.sql"), include_str!("sql/shard_v2.sql")];
 

@@ -17,7 +17,8 @@ pub fn timed_out() -> StoreError {
 
 /// The driver's words hold addresses and what Redis said, never a password.
 pub fn reason(error: &RedisError) -> String {
-    format!("Redis: {error}")
+    // Of what is no Redis, the driver shows what it said.
+    format!("Redis: {}", error.to_string().lines().next().unwrap_or_default())
 }
 
 /// Whether Redis itself refused: then it is there, and other calls may well succeed.

@@ -73,6 +73,8 @@ pub enum ProjectorError {
         "the log is not the one that the stored state was made from: event {0:?} has another id; restore the log that belongs to it, or, on a cluster, stop all nodes and run `dunlin log reopen`"
     )]
     OtherLog(Offset),
+    #[error("the log was reopened after this node had started: it ends, or is to be started again")]
+    Reopened,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -213,6 +215,10 @@ impl Projector {
     /// Begins where the checkpoint stands, after making sure that the log there is the one that the state came from.
     pub(super) async fn resume(&self, partition: Partition, progress: &watch::Sender<Progress>) -> Result<Reading, ProjectorError> {
         let begins = self.log.begins(partition);
+        // Seqs of a life that is over would count as older than what is there.
+        if self.store.epoch().await?.is_some_and(|epoch| epoch != begins.epoch()) {
+            return Err(ProjectorError::Reopened);
+        }
         // A checkpoint from before says nothing about this log.
         let Some(checkpoint) = self.store.checkpoint(partition).await?.filter(|checkpoint| checkpoint.seq >= begins) else {
             return Ok(Reading { tail: self.log.tail(partition, begins.offset()).await?, log_time: Millis::ZERO });

@@ -113,7 +113,7 @@ impl Revoke {
         let id = ServerKeyId::parse(self.id.strip_prefix("dk_").unwrap_or(&self.id))
             .context("this is no id of a key; `dunlin key list` shows them")?;
         match directory.revoke_server_key(&id, SystemClock.now()).await? {
-            Some(key) => println!("revoked {} ({}); a running server refuses it within 5 s", key.id, key.name),
+            Some(key) => println!("revoked {} ({}); running servers hear of it within seconds", key.id, key.name),
             None => bail!("there is no server key {id}; `dunlin key list` shows them"),
         }
         Ok(())

@@ -41,7 +41,7 @@ enum Command {
     Token(token::Token),
     /// Server keys, by which back ends call: make, list, revoke
     ///
-    /// On the data folder, or the databases that the configuration names, while the server runs or not. A running server hears of it within 5 s.
+    /// On the data folder, or the databases that the configuration names, while the server runs or not. Running servers hear of it within seconds.
     #[command(subcommand)]
     Key(key::Key),
     /// The configuration: what it comes to, and whether it is right

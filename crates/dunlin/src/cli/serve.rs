@@ -10,11 +10,14 @@ use dunlin_api::{
     auth::{Jwks, JwksSource, Verifier},
 };
 use dunlin_app::App;
-use dunlin_model::{Name, Scope};
+use dunlin_model::{Lease, Millis, Name, Scope, TaskName};
 use tokio::net::{TcpListener, TcpSocket};
 use tracing::{info, warn};
 
 use super::{Configured, caught_up, runtime};
+
+/// A node that dies before it has made the first key is waited for so long.
+const FIRST_KEY_LEASE_MS: u64 = 30_000;
 
 #[derive(Args)]
 pub struct Serve {
@@ -60,11 +63,24 @@ async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
     let service = service(&config, &node, verifier, is_dev);
     let connections = Connections { max: config.server.connections_max, ..Connections::default() };
     // Before anyone is told that it serves: whoever is may tell it to stop.
+    let hearing = tokio::spawn({
+        let app = node.app().clone();
+        async move { app.hear_announcements().await }
+    });
     let stopped = stopped().context("failed to listen for signals")?;
     welcome.say(&config.server.data, listener.local_addr()?);
-    dunlin_api::serve(listener, service, connections, stopped).await;
+    let mut is_outlived = false;
+    let ended = async {
+        tokio::select! {
+            () = stopped => {}
+            () = node.outlived() => is_outlived = true,
+        }
+    };
+    dunlin_api::serve(listener, service, connections, ended).await;
     info!("stopping");
+    hearing.abort();
     node.stop().await.context("failed to stop in good order")?;
+    ensure!(!is_outlived, "the log was reopened while this node ran, so it has ended: start it again");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,7 +95,14 @@ fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// The first start makes a key, so that someone can begin.
 async fn first_key(app: &App) -> anyhow::Result<Option<String>> {
-    if !app.directory.server_keys(None, 1).await?.is_empty() {
+    let has_keys = async || Ok::<_, anyhow::Error>(!app.directory.server_keys(None, 1).await?.is_empty());
+    if has_keys().await? {
+        return Ok(None);
+    }
+    // Of nodes that start together one makes it.
+    let (task, now) = (TaskName::parse("first-key")?, app.clock.now());
+    let lease = Lease { holder: app.node, until: Millis(now.0 + FIRST_KEY_LEASE_MS) };
+    if app.directory.take_task(&task, lease, now).await?.holder != app.node || has_keys().await? {
         return Ok(None);
     }
     let name = Name::parse("made at the first start")?;

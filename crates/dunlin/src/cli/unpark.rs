@@ -55,7 +55,7 @@ impl Unpark {
         let keys: Vec<LogKey> = if self.all { parked.iter().map(|parked| parked.key).collect() } else { self.keys.clone() };
         if keys.is_empty() {
             parked.iter().for_each(|parked| println!("{}{}", parked.key, waiting_from(parked)));
-            println!("{} log keys are parked", parked.len());
+            println!("parked log keys: {}", parked.len());
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(key) = keys.iter().find(|key| parked.iter().all(|parked| parked.key != **key)) {

@@ -5,8 +5,8 @@ mod write;
 use async_trait::async_trait;
 use bytes::Bytes;
 use dunlin_model::{
-    BlockRow, ConversationId, DedupKey, DedupRow, EditRow, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark, MemberRow,
-    MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId,
+    BlockRow, ConversationId, DedupKey, DedupRow, EditRow, Epoch, EventId, FeedKey, FeedRow, Head, InboxRow, IndexRow, LogKey, Mark,
+    MemberRow, MessageRow, Millis, N, OutcomeRow, Partition, ReactionRow, Seq, Standing, UserId,
 };
 
 use crate::{Record, StoreError};
@@ -106,6 +106,11 @@ pub trait MessageStore: Send + Sync {
 
     /// Why the event at `seq` changed nothing; `None` if it is not projected, or did change something.
     async fn outcome(&self, conversation: ConversationId, seq: Seq) -> Result<Option<OutcomeRow>, StoreError>;
+
+    /// The epoch of the log's present life; none for a store whose log can't be lost without it.
+    async fn epoch(&self) -> Result<Option<Epoch>, StoreError> {
+        Ok(None)
+    }
 }
 
 /// A log key of which events were set aside.

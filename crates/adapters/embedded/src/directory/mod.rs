@@ -6,6 +6,7 @@
 mod blocks;
 mod columns;
 mod lane;
+mod outbox;
 mod schema;
 mod server_keys;
 mod tasks;
@@ -16,9 +17,9 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use dunlin_model::{
-    BlockRow, Lease, Millis, NodeId, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId,
+    Announcement, BlockRow, Lease, Millis, NodeId, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId, TaskName, User, UserChange, UserId,
 };
-use dunlin_ports::StoreError;
+use dunlin_ports::{Heard, StoreError};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{self, Attempt};
@@ -132,6 +133,15 @@ impl dunlin_ports::Directory for Directory {
     async fn blocks_copied(&self, blocker: &UserId, after: Option<&UserId>, limit: usize) -> Result<Vec<BlockRow>, StoreError> {
         let (blocker, after) = (blocker.clone(), after.cloned());
         self.readers.run(move |connection| blocks::page(connection, &blocker, after.as_ref(), limit)).await
+    }
+
+    async fn announced(&self, heard: Option<&Heard>) -> Result<(Vec<Announcement>, Heard), StoreError> {
+        let heard = heard.cloned();
+        self.readers.run(move |connection| outbox::since(connection, heard.as_ref())).await
+    }
+
+    async fn forget_announced(&self, older_than_ms: u64) -> Result<(), StoreError> {
+        self.writer.run(move |connection| outbox::forget(connection, older_than_ms)).await
     }
 
     async fn copied_up_to(&self, partition: Partition) -> Result<Option<Seq>, StoreError> {

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use dunlin_model::{Millis, Name, Scope, SecretHash, ServerKey, ServerKeyId};
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
-use super::columns::{millis, ms, optional_millis, parsed};
+use super::{
+    columns::{millis, ms, optional_millis, parsed},
+    outbox,
+};
 
 /// The key that stands under the id afterwards: the given one, or whichever was there before.
 pub fn create(connection: &mut Connection, key: &ServerKey) -> rusqlite::Result<ServerKey> {
@@ -40,6 +43,9 @@ pub fn revoke(connection: &mut Connection, id: &ServerKeyId, at: Millis) -> rusq
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute("UPDATE server_keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL", params![id.as_str(), ms(at)])?;
     let key = get(&transaction, id)?;
+    if key.is_some() {
+        outbox::key_revoked(&transaction, id)?;
+    }
     transaction.commit()?;
     Ok(key)
 }

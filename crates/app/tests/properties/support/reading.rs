@@ -7,10 +7,10 @@ use bytes::Bytes;
 use dunlin_app::{App, Outcomes, UNPROJECTED_MAX};
 use dunlin_contract::ModelStore;
 use dunlin_model::{
-    BlockRow, DedupKey, DedupRow, Event, Lease, LogKey, Millis, NodeId, Offset, Partition, PhoneNumber, Seq, ServerKey, ServerKeyId,
-    TaskName, User, UserChange, UserId,
+    Announcement, BlockRow, DedupKey, DedupRow, Event, Lease, LogKey, Millis, NodeId, Offset, Partition, PhoneNumber, Seq, ServerKey,
+    ServerKeyId, TaskName, User, UserChange, UserId,
 };
-use dunlin_ports::{AnswerKey, Appended, Clock, Directory, Ephemeral, EventLog, IdGen, Share, StoreError, Tail};
+use dunlin_ports::{AnswerKey, Appended, Clock, Directory, Ephemeral, EventLog, Heard, IdGen, Share, StoreError, Tail};
 
 pub fn reader(store: &Arc<ModelStore>) -> App {
     reader_of(store, 1)
@@ -125,6 +125,14 @@ impl Directory for Absent {
     }
 
     async fn blocks_copied(&self, _: &UserId, _: Option<&UserId>, _: usize) -> Result<Vec<BlockRow>, StoreError> {
+        absent()
+    }
+
+    async fn announced(&self, _: Option<&Heard>) -> Result<(Vec<Announcement>, Heard), StoreError> {
+        absent()
+    }
+
+    async fn forget_announced(&self, _: u64) -> Result<(), StoreError> {
         absent()
     }
 

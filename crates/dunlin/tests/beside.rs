@@ -1,4 +1,4 @@
-//! What was decided about blocks comes into the directory, once the projector has it.
+//! What goes on beside the requests: blocks are copied into the directory, and revocations by other processes are heard of.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
@@ -10,13 +10,59 @@ mod node;
 mod profile;
 mod support;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use dunlin::engine::{Engine, EngineOptions};
-use dunlin_app::{Copies, Rules};
-use dunlin_model::{LogKey, Offset, Pair, Partition, RULES, UserId};
-use dunlin_ports::Directory;
+use dunlin::{
+    engine::{Engine, EngineOptions},
+    secrets::make_key,
+};
+use dunlin_app::{App, AppError, Copies, Rules};
+use dunlin_model::{LogKey, Millis, Name, Offset, Pair, Partition, RULES, Scope, UserId};
+use dunlin_ports::{Clock, Directory};
 use support::{add_users, open, user};
+
+/// Stands still, so that nothing is asked again because it is old.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Millis {
+        Millis(1_000_000)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_process_revokes_is_heard_of_though_it_is_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path()).await;
+    let app = App { clock: Arc::new(Still), identities: Arc::default(), ..engine.app.clone() };
+    let directory = &*engine.folder.directory;
+    let (ann, name) = (user("ann"), Name::parse("shop").unwrap());
+    let (key, shown) = make_key(directory, &*app.ids, name, Scope::ALL, Millis(1)).await.unwrap();
+    let secret = shown.rsplit('_').next().unwrap();
+    let hearing = tokio::spawn({
+        let app = app.clone();
+        async move { app.hear_announcements().await }
+    });
+    // Heard at least once, so that what follows is announced to it.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    app.user_by_token(&ann, Millis(100)).await.unwrap();
+    app.server_key(&key.id, secret).await.unwrap();
+
+    directory.revoke_tokens(&ann, Millis(200)).await.unwrap();
+    directory.revoke_server_key(&key.id, Millis(200)).await.unwrap();
+    let is_refused = || async {
+        let (token, key) = (app.user_by_token(&ann, Millis(100)).await, app.server_key(&key.id, secret).await);
+        matches!(token, Err(AppError::TokenRevoked)) && matches!(key, Err(AppError::NoServerKey))
+    };
+    let mut tries = 0;
+    while !is_refused().await {
+        tries += 1;
+        assert!(tries < 100, "a revocation is not heard of");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    app.user_by_token(&ann, Millis(300)).await.unwrap();
+    hearing.abort();
+}
 
 const WHOLE_LOG: Partition = Partition(0);
 
@@ -83,8 +129,6 @@ async fn a_block_that_was_set_aside_is_copied_when_it_comes_back() {
 #[cfg(feature = "engines")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_a_cluster_copies_blocks_into_postgres() {
-    use std::time::Duration;
-
     use dunlin::{cluster, config::Config};
     use dunlin_client::{Client, protocol::TokenBody};
 
