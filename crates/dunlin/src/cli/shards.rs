@@ -1,6 +1,6 @@
 //! `dunlin shards`
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Instant};
 
 use anyhow::{Context as _, ensure};
 use clap::{Args, Subcommand};
@@ -83,7 +83,13 @@ impl List {
 impl Move {
     async fn run(self) -> anyhow::Result<()> {
         let shards = open(&self.configured).await?;
+        let (mut frozen_at, mut arrived_at) = (None, None);
         let tell = |step| {
+            match step {
+                Step::Freeze => frozen_at = Some(Instant::now()),
+                Step::Arrive => arrived_at = Some(Instant::now()),
+                _ => {}
+            }
             let what = match step {
                 Step::Follow => "changes are noted; copying",
                 Step::Copy => "copied, and counts and checksums agree",
@@ -100,7 +106,10 @@ impl Move {
             Err(error @ MoveError::NoDatabase(_)) => return Err(error.into()),
             moved => moved.context("the move is not complete; the same command goes on with it")?,
         }
-        println!("shard {} is in {}", self.shard, self.to);
+        // None of a move that another process had begun.
+        let waited = frozen_at.zip(arrived_at).map(|(from, to)| (to - from).as_millis());
+        let waited = waited.map(|ms| format!("; writes to it waited for {ms} ms")).unwrap_or_default();
+        println!("shard {} is in {}{waited}", self.shard, self.to);
         Ok(())
     }
 }

@@ -113,9 +113,11 @@ pub fn launch(command: &mut Command, folder: &Path, log: &Path) -> Result<Identi
     let name = command.get_program().to_string_lossy().into_owned();
     let (out, err) = streams(log)?;
     command.current_dir(folder).stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
-    let child = command.spawn().with_context(|| format!("failed to start {name}"))?;
-    // Never waited for: until this command ends, nobody else can get the pid.
-    Identity::of(child.id()).with_context(|| format!("{name} has ended at once:\n{}", tail(log)))
+    let mut child = command.spawn().with_context(|| format!("failed to start {name}"))?;
+    let identity = Identity::of(child.id()).with_context(|| format!("{name} has ended at once:\n{}", tail(log)));
+    // One that is killed while this command goes on must not stay as a zombie: PostgreSQL would not start beside itself.
+    thread::spawn(move || child.wait());
+    identity
 }
 
 /// Runs a command to its end. Its output is added to `log`, whose tail is in the error.
