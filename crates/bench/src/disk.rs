@@ -14,9 +14,9 @@ use tempfile::TempDir;
 use crate::{Latencies, Summary};
 
 /// About what one message takes in the log.
-const WRITE_BYTES: usize = 300;
+pub const WRITE_BYTES: usize = 300;
 /// Filled ahead, so that no sync has to write the file's size as well.
-const FILE_BYTES: usize = 8 << 20;
+pub const FILE_BYTES: usize = 8 << 20;
 
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct DiskSpeed {

@@ -1,5 +1,6 @@
 //! The server over HTTP: senders and readers on connections of their own, and the checker. What they call may be anywhere; what it costs is known where it runs here.
 
+mod bare;
 mod check;
 mod cpu;
 mod lanes;
@@ -15,6 +16,7 @@ use anyhow::{Context as _, Result, ensure};
 use dunlin_client::{Client, protocol::TokenBody};
 use dunlin_model::UserId;
 
+pub use bare::{one_connection, serve_bare};
 pub use check::{Verdict, check};
 pub use cpu::{Cpu, listener};
 pub use lanes::{Connection, What};

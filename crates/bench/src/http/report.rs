@@ -17,6 +17,8 @@ pub struct HttpReport {
     pub disk: Option<DiskSpeed>,
     /// The engine alone, in the same run; none for a server elsewhere.
     pub engine: Option<Engine>,
+    /// Sends a second of one connection to a server that does nothing but sync; none for a server elsewhere.
+    pub bare_per_s: Option<f64>,
     /// As fast as answers come.
     pub closed: Vec<Run>,
     /// At fixed rates; latencies count from when a send was due.
@@ -92,6 +94,9 @@ pub fn table(report: &HttpReport) -> String {
         let many = format!("engine alone, {} senders, acked when visible ({} µs CPU each)", engine.many, number(engine.many_cpu_us));
         beside.push(vec![many, number(engine.many_per_s)]);
     }
+    if let Some(per_s) = report.bare_per_s {
+        beside.push(vec!["a bare server that writes and syncs, 1 connection".into(), number(per_s)]);
+    }
     part("beside it", beside);
     let mut closed = report.closed.clone();
     closed.sort_by_key(|run| run.connections);
@@ -161,6 +166,9 @@ fn short(report: &HttpReport) -> Vec<Vec<String>> {
     }
     if let (Some(run), Some(disk)) = (of(1), &report.disk) {
         rows.push(row("1 connection, of the disk's syncs", format!("{:.0} %", run.per_s / disk.fsyncs_per_s * 100.0), ">= 50 %"));
+    }
+    if let (Some(run), Some(bare)) = (of(1), report.bare_per_s) {
+        rows.push(row("  of a bare server that only syncs", format!("{:.0} %", run.per_s / bare * 100.0), ""));
     }
     if let (Some(run), Some(disk)) = (report.paced.iter().find(|run| run.wanted_per_s == Some(2_000)), &report.disk) {
         rows.push(row("p99 at 2,000 a second, in syncs", format!("{:.1}", run.ack.p99_us / disk.latency.p50_us), "<= 20"));

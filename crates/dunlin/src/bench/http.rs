@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use dunlin_bench::{
     Ledger, People, Progress, closed,
-    http::{Cpu, Engine, HttpReport, Run, Site, What, check},
+    http::{Cpu, Engine, HttpReport, Run, Site, What, check, one_connection},
     report::Machine,
     sends::{Aim, Pace, Sends},
     setup,
@@ -111,16 +111,18 @@ async fn measure(args: &HttpBench) -> Result<HttpReport> {
     let begun = Instant::now();
     let phase_s = if args.quick { 0.3 } else { args.seconds };
     let lasting = Duration::from_secs_f64(phase_s);
-    let progress = Progress::new(20);
+    let progress = Progress::new(21);
     // Another run may have been made on a server that runs already.
     let run = if args.url.is_some() { format!("-{:x}", unix_s()) } else { String::new() };
     let people = Arc::new(People::of_run(if args.quick { USERS_QUICK } else { USERS }, &run)?);
     let scratch = dunlin_bench::scratch(&args.dir).with_context(|| format!("failed to make a folder in {}", args.dir.display()))?;
     let is_here = args.url.is_none();
-    let (mut disk, mut engine) = (None, None);
+    let (mut disk, mut engine, mut bare_per_s) = (None, None, None);
     if is_here {
         progress.phase("disk");
         disk = Some(dunlin_bench::fsyncs(scratch.path(), lasting.min(Duration::from_secs(2))).context("failed to measure the disk")?);
+        progress.phase("a bare server");
+        bare_per_s = Some(bare(scratch.path(), lasting).await?);
         progress.phase("the engine alone");
         engine = Some(alone(&scratch.path().join("engine"), &people, &progress, lasting).await?);
     }
@@ -184,6 +186,7 @@ async fn measure(args: &HttpBench) -> Result<HttpReport> {
         },
         disk,
         engine,
+        bare_per_s,
         closed,
         paced,
         reads,
@@ -202,6 +205,20 @@ fn choice(args: &HttpBench) -> (Vec<usize>, Vec<(usize, u32)>) {
         (Some(connections), None) => (vec![connections], Vec::new()),
         (connections, Some(per_s)) => (Vec::new(), vec![(connections.unwrap_or(MANY), per_s)]),
     }
+}
+
+/// What a server in a process of its own reaches that does nothing but sync.
+async fn bare(dir: &Path, lasting: Duration) -> Result<f64> {
+    let mut command = Command::new(env::current_exe().context("failed to find this program")?);
+    command.args(["bench", "bare", "--dir"]).arg(dir).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut process = command.spawn().context("failed to start the bare server")?;
+    let mut url = String::new();
+    let said = process.stdout.take().context("the bare server has an output")?;
+    BufReader::new(said).read_line(&mut url).context("the bare server did not start")?;
+    let per_s = one_connection(url.trim(), lasting).await;
+    process.kill().context("failed to end the bare server")?;
+    process.wait()?;
+    per_s
 }
 
 /// What the engine does without a network.

@@ -1,6 +1,6 @@
 //! `dunlin bench`
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 
@@ -20,6 +20,12 @@ enum What {
     Engine(dunlin::bench::EngineBench),
     /// A node on Kafka, Cassandra and Redis, with the drivers alone beside it: rates, latencies, CPU by process, cost of long and of many conversations
     Cluster(dunlin::bench::ClusterBench),
+    /// The server that does nothing but sync, for comparison; started by `bench`
+    #[command(hide = true)]
+    Bare {
+        #[arg(long)]
+        dir: PathBuf,
+    },
 }
 
 impl Bench {
@@ -28,6 +34,10 @@ impl Bench {
             None => dunlin::bench::http(self.http),
             Some(What::Engine(engine)) => dunlin::bench::engine(engine),
             Some(What::Cluster(cluster)) => dunlin::bench::cluster(cluster),
+            Some(What::Bare { dir }) => {
+                dunlin_bench::http::serve_bare(&dir, |address| println!("http://{address}"))?;
+                Ok(ExitCode::SUCCESS)
+            }
         }
     }
 }
