@@ -8,8 +8,8 @@ use dunlin_model::{
 
 use crate::StoreError;
 
-/// How late an announcement may show, after its time: no change takes so long.
-pub const ANNOUNCED_LATE_MS: u64 = 30_000;
+/// How late an announcement may show, after its time: a commit may have to wait until its database has a standby again.
+pub const ANNOUNCED_LATE_MS: u64 = 5 * 60 * 1_000;
 
 /// Up to where announcements were heard: by the clock of each database.
 #[derive(Clone, PartialEq, Eq, Debug)]

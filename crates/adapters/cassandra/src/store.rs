@@ -15,7 +15,7 @@ use scylla::{
     client::{execution_profile::ExecutionProfile, session::Session, session_builder::SessionBuilder},
     deserialize::row::DeserializeRow,
     errors::ExecutionError,
-    policies::load_balancing::DefaultPolicy,
+    policies::{load_balancing::DefaultPolicy, speculative_execution::SimpleSpeculativeExecutionPolicy},
     serialize::row::SerializeRow,
     statement::{
         Consistency,
@@ -38,6 +38,14 @@ use crate::{
 
 /// How long calls fail one after the other before it is not asked any more.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// When a node that was asked says nothing for so long, another is asked as well: one that hangs must not make everyone wait for the timeout.
+/// Everything here may be asked and said twice.
+const ANOTHER_NODE: SimpleSpeculativeExecutionPolicy =
+    SimpleSpeculativeExecutionPolicy { max_retry_count: 2, retry_interval: Duration::from_secs(1) };
+
+/// After twice this long a node that hangs is not asked any more.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// How many reads wait for their turn, and for how long. More are turned away, rather than kept for longer than anyone waits.
 const WAITING_MAX: usize = 4_096;
@@ -244,10 +252,13 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, ConnectError> 
         .consistency(Consistency::LocalQuorum)
         .request_timeout(Some(options.request_timeout))
         .load_balancing_policy(Arc::clone(&balancing))
+        .speculative_execution_policy(Some(Arc::new(ANOTHER_NODE)))
         .build();
     let mut builder = SessionBuilder::new()
         .known_nodes(&options.nodes)
         .connection_timeout(options.connect_timeout)
+        .keepalive_interval(SILENCE_MAX)
+        .keepalive_timeout(SILENCE_MAX)
         .default_execution_profile_handle(profile.into_handle())
         .fetch_full_schema_metadata(false);
     if !options.user.is_empty() {

@@ -14,7 +14,7 @@ pub struct Lookup(pub Arc<Pool>);
 
 impl Lookup {
     pub async fn begin(&self, deadline: Instant) -> Result<Loan, Fault> {
-        let loan = self.0.get(deadline).await?;
+        let loan = self.0.get_to_write(deadline).await?;
         loan.run("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
         Ok(loan)
     }

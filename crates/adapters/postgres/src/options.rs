@@ -61,6 +61,8 @@ pub enum InvalidOptions {
     Url(String),
     #[error("the PostgreSQL database {0} is to be spoken to over TLS, which this build can't do")]
     Tls(String),
+    #[error("{one} and {other} are the same PostgreSQL database: name it once")]
+    Same { one: String, other: String },
     #[error("shard {shard} is given to two PostgreSQL databases, {one} and {other}")]
     Overlap { shard: Shard, one: String, other: String },
     #[error("no PostgreSQL database is given these shards: {0}")]
@@ -115,7 +117,14 @@ impl Options {
             }
         }
         self.check_shards()?;
-        self.databases.iter().map(|database| self.config(&database.name, &database.url)).collect()
+        let configs = self.databases.iter().map(|database| self.config(&database.name, &database.url)).collect::<Result<Vec<_>, _>>()?;
+        let place = |index: usize| (configs[index].get_hosts(), configs[index].get_ports(), configs[index].get_dbname());
+        for (index, database) in self.databases.iter().enumerate() {
+            if let Some(other) = (0..index).find(|other| place(*other) == place(index)) {
+                return Err(InvalidOptions::Same { one: self.databases[other].name.clone(), other: database.name.clone() });
+            }
+        }
+        Ok(configs)
     }
 
     fn check_shards(&self) -> Result<(), InvalidOptions> {
@@ -181,7 +190,7 @@ mod tests {
     fn database(name: &str, shards: &str) -> Database {
         Database {
             name: name.to_owned(),
-            url: "postgres://ann:secret@127.0.0.1:5432/dunlin".to_owned(),
+            url: format!("postgres://ann:secret@127.0.0.1:5432/{name}"),
             shards: ShardSet::parse(shards).unwrap(),
         }
     }
@@ -195,6 +204,12 @@ mod tests {
         Options::new([database("a", "0-31"), database("b", "32-63"), database("spare", "")], LOOKUP_URL).check().unwrap();
         assert_eq!(refusal([database("a", "0-31"), database("b", "33-62")]), "no PostgreSQL database is given these shards: 32, 63");
         assert_eq!(refusal([database("a", "0-40"), database("b", "31-63")]), "shard 31 is given to two PostgreSQL databases, a and b");
+    }
+
+    #[test]
+    fn one_database_under_two_names_is_told() {
+        let same = Database { url: "postgres://bob@127.0.0.1:5432/a?sslmode=disable".to_owned(), ..database("b", "32-63") };
+        assert_eq!(refusal([database("a", "0-31"), same]), "a and b are the same PostgreSQL database: name it once");
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,7 +13,7 @@ use dunlin_ports::Breaker;
 use futures::future::join;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 use tokio_postgres::{
     Client, Config, Row, SimpleQueryMessage, SimpleQueryRow, Statement,
@@ -30,6 +33,9 @@ const WAITING_MAX: usize = 1024;
 /// How many statements the server keeps for a connection: two for each shard. Each takes some memory there.
 const PREPARED_MAX: usize = 128;
 
+/// How long a commit that is not confirmed keeps its connection. Not for ever: the server may hang, and another have taken its place.
+const LINGER_MAX: Duration = Duration::from_secs(600);
+
 /// A value that a statement is given.
 pub type Given<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -41,6 +47,10 @@ pub struct Pool {
     wait_max: Duration,
     /// As many as there may be connections.
     turns: Arc<Semaphore>,
+    /// Writes take no more than half of them: commits may wait for a standby, and reads are to go on.
+    writes: Arc<Semaphore>,
+    /// Whether the last commit was not confirmed in time.
+    is_unconfirmed: AtomicBool,
     places: Semaphore,
     idle: Mutex<Vec<Link>>,
     breaker: Breaker,
@@ -62,10 +72,23 @@ impl Pool {
             connector,
             wait_max,
             turns: Arc::new(Semaphore::new(connections_max)),
+            writes: Arc::new(Semaphore::new(connections_max.div_ceil(2))),
+            is_unconfirmed: AtomicBool::new(false),
             places: Semaphore::new(WAITING_MAX),
             idle: Mutex::default(),
             breaker: Breaker::new(format!("PostgreSQL {name}"), call_timeout),
         })
+    }
+
+    /// The same as [`Pool::get`], for a transaction that writes.
+    pub async fn get_to_write(self: &Arc<Pool>, deadline: Instant) -> Result<Loan, Fault> {
+        self.breaker.check().map_err(Fault::Final)?;
+        let until = deadline.min(Instant::now() + self.wait_max);
+        let Ok(write) = timeout_at(until, Arc::clone(&self.writes).acquire_owned()).await else {
+            return Err(Fault::Passing(format!("no connection to PostgreSQL {} got free in time", self.name)));
+        };
+        let loan = self.get(deadline).await?;
+        Ok(Loan { write: Some(write.expect("the semaphore is never closed")), ..loan })
     }
 
     /// A connection for a call that must end by `deadline`.
@@ -84,7 +107,7 @@ impl Pool {
             None => Link { client: self.connect(deadline).await?, prepared: Mutex::default() },
         };
         let half = deadline.saturating_duration_since(Instant::now()) / 2;
-        Ok(Loan { pool: Arc::clone(self), link, deadline, half, turn })
+        Ok(Loan { pool: Arc::clone(self), link, deadline, half, turn, write: None })
     }
 
     fn open_idle(&self) -> Option<Link> {
@@ -126,9 +149,14 @@ impl Pool {
         Ok(client)
     }
 
-    /// Why it is not asked at present.
+    /// Why it is not asked at present, or can only be read.
     pub fn trouble(&self) -> Option<String> {
-        self.breaker.trouble()
+        let unconfirmed = || format!("PostgreSQL {} does not confirm what is written: is its standby there?", self.name);
+        self.breaker.trouble().or_else(|| self.is_unconfirmed.load(Ordering::Relaxed).then(unconfirmed))
+    }
+
+    fn confirmed(&self, in_time: bool) {
+        self.is_unconfirmed.store(!in_time, Ordering::Relaxed);
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
@@ -192,6 +220,7 @@ pub struct Loan {
     /// No answer is waited for longer, so that there is time for another attempt if a server hangs.
     half: Duration,
     turn: OwnedSemaphorePermit,
+    write: Option<OwnedSemaphorePermit>,
 }
 
 impl Loan {
@@ -231,13 +260,12 @@ impl Loan {
     pub async fn commit(self) -> Result<(), Fault> {
         match timeout_at(self.patience(), self.client().batch_execute("COMMIT")).await {
             Ok(Ok(())) => {
-                self.pool.breaker.answered();
-                self.give_back();
+                self.confirmed();
+                Ok(())
             }
-            Ok(Err(error)) => return Err(of_commit(&self.pool.name, &error)),
-            Err(_) => return Err(Fault::Doubtful(format!("PostgreSQL {} did not confirm a commit in time", self.pool.name))),
+            Ok(Err(error)) => Err(of_commit(&self.pool.name, &error)),
+            Err(_) => Err(self.unconfirmed()),
         }
-        Ok(())
     }
 
     /// A last statement, and the end of its transaction, in one round trip. Nothing is committed if it fails.
@@ -247,23 +275,37 @@ impl Loan {
         let both = join(client.query_typed(sql, given), client.batch_execute("COMMIT"));
         match timeout_at(self.patience(), both).await {
             Ok((Ok(rows), Ok(()))) => {
-                self.pool.breaker.answered();
-                self.give_back();
+                self.confirmed();
                 Ok(rows)
             }
             // The server has refused it, and so the transaction.
             Ok((Err(error), _)) if error.code().is_some() => Err(of_statement(&self.pool.name, &error)),
             Ok((Err(error), _) | (_, Err(error))) => Err(of_commit(&self.pool.name, &error)),
-            Err(_) => Err(Fault::Doubtful(format!("PostgreSQL {} did not confirm a commit in time", self.pool.name))),
+            Err(_) => Err(self.unconfirmed()),
         }
+    }
+
+    fn confirmed(self) {
+        self.pool.breaker.answered();
+        self.pool.confirmed(true);
+        self.give_back();
+    }
+
+    /// The server goes on waiting for its standby, whoever listens: until that ends its connection counts, else more and more would be opened.
+    fn unconfirmed(self) -> Fault {
+        self.pool.confirmed(false);
+        let fault = Fault::Doubtful(format!("PostgreSQL {} did not confirm a commit in time", self.pool.name));
+        // Answered after whatever was said before.
+        tokio::spawn(async move { timeout(LINGER_MAX, self.client().simple_query("")).await.is_ok() });
+        fault
     }
 
     /// Only outside of a transaction.
     pub fn give_back(self) {
-        let Loan { pool, link, turn, .. } = self;
+        let Loan { pool, link, turn, write, .. } = self;
         pool.idle().push(link);
         // After the connection, so that whoever has a turn finds it.
-        drop(turn);
+        drop((turn, write));
     }
 
     /// For what none of the above does.

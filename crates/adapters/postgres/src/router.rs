@@ -104,14 +104,14 @@ impl Router {
 
     /// Begins a transaction in which the shard stays where it is. Its tables go by their bare names.
     pub async fn begin(&self, shard: Shard, deadline: Instant) -> Result<Loan, Fault> {
-        let loan = self.pool(shard).get(deadline).await?;
+        let loan = self.pool(shard).get_to_write(deadline).await?;
         let begun = loan.run(&beginning(shard)).await?;
         standing(shard, loan, &begun).await
     }
 
     /// The same, and the rows of a first statement, in one round trip. It may run where the shard is not: it must change nothing.
     pub async fn begin_reading(&self, shard: Shard, deadline: Instant, sql: &str, given: &[Given<'_>]) -> Result<(Loan, Vec<Row>), Fault> {
-        let loan = self.pool(shard).get(deadline).await?;
+        let loan = self.pool(shard).get_to_write(deadline).await?;
         let begin = beginning(shard);
         // Sent in this order.
         let (begun, rows) = join(loan.run(&begin), loan.query(sql, given)).await;

@@ -71,8 +71,13 @@ impl List {
             let (shard, database, peer) = (placed.shard, placed.database, placed.peer.unwrap_or_default());
             match placed.phase {
                 "active" => println!("shard {shard} is in {database} and is being copied to {peer}"),
-                "frozen" => println!("shard {shard} moves from {database} to {peer} and can only be read"),
-                "behind" | "ready" => println!("shard {shard} has a copy in {database}, which was made from {peer} for a move"),
+                "frozen" => println!(
+                    "shard {shard} moves from {database} to {peer} and can only be read: if nobody moves it, `dunlin shards move {shard} --to {peer}`"
+                ),
+                "behind" => println!("shard {shard} has a copy in {database}, which was made from {peer} for a move"),
+                "ready" => println!(
+                    "shard {shard} arrives in {database} and can only be read: if nobody moves it, `dunlin shards move {shard} --to {database}`"
+                ),
                 _ => println!("shard {shard} was in {database} before it moved to {peer}"),
             }
         }
