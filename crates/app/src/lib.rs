@@ -46,7 +46,7 @@ pub use identity::{IDENTITY_TTL_MS, Identities};
 pub use inbox::{InboxPage, InboxQuery};
 pub use known::KnownConversations;
 pub use outcomes::{Outcomes, UNPROJECTED_MAX};
-pub use projector::{Order, Progress, Projector, ProjectorError, Rules, Shares, Ticks};
+pub use projector::{Drive, Order, Progress, Projector, ProjectorError, Rules, Shares, Ticks};
 pub use receipts::Receipts;
 pub use send::{Destination, SendMessage};
 pub use send_status::{SendToken, outcome_of};
@@ -67,6 +67,8 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGen>,
     pub outcomes: Arc<Outcomes>,
+    /// What senders who are alone help along, where projecting is quick.
+    pub drive: Option<Arc<Drive>>,
     pub known: Arc<KnownConversations>,
     pub identities: Arc<Identities>,
     pub node: NodeId,

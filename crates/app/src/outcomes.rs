@@ -3,14 +3,14 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use dunlin_model::{ConversationId, LogKey, NodeId, Origin, Outcome, RequestId, Seq};
-use dunlin_ports::{Frame, MessageStore, Notice, SessionBus, StoreError};
+use dunlin_ports::{Frame, MessageStore, Notice, Parked, SessionBus, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{AppError, send_status::outcome_of};
@@ -34,9 +34,16 @@ pub struct Outcomes {
     places: Arc<Semaphore>,
     waiting: Mutex<HashMap<RequestId, Waiting>>,
     /// Log keys whose events are set aside: nobody will be told what becomes of them for now.
-    parked: RwLock<HashSet<LogKey>>,
+    parked: RwLock<ParkedKeys>,
     /// Whether what waits is so old that nothing more may be taken.
     overdue: AtomicBool,
+}
+
+#[derive(Default)]
+struct ParkedKeys {
+    keys: HashSet<LogKey>,
+    /// How often keys were unparked: what was read before is old.
+    unparked: u64,
 }
 
 struct Waiting {
@@ -124,25 +131,46 @@ impl Outcomes {
 
     /// What a projector has set aside; several may tell.
     pub fn park(&self, keys: impl Iterator<Item = LogKey>) {
-        self.parked.write().expect("nothing panics while it holds this lock").extend(keys);
+        self.parked_mut().keys.extend(keys);
     }
 
     /// What is no longer set aside.
     pub fn unpark(&self, keys: &[LogKey]) {
-        let mut parked = self.parked.write().expect("nothing panics while it holds this lock");
-        keys.iter().for_each(|key| _ = parked.remove(key));
+        let mut parked = self.parked_mut();
+        parked.unparked += 1;
+        keys.iter().for_each(|key| _ = parked.keys.remove(key));
+    }
+
+    /// Takes in what the store says of parked keys: a projector elsewhere may have set them aside, or brought them back.
+    pub async fn look_for_parked(&self, store: &dyn MessageStore) -> Result<(), StoreError> {
+        const PARKED_MAX: usize = 10_000;
+        let unparked = self.parked_keys().unparked;
+        let found = store.parked(PARKED_MAX).await?;
+        self.found_parked(found, unparked);
+        Ok(())
+    }
+
+    /// `unparked` is as of before it was looked for.
+    fn found_parked(&self, found: Vec<Parked>, unparked: u64) {
+        let (waiting, replayed): (Vec<_>, Vec<_>) = found.into_iter().partition(|parked| parked.first.is_some());
+        let mut parked = self.parked_mut();
+        replayed.iter().for_each(|replayed| _ = parked.keys.remove(&replayed.key));
+        // What this node's own projectors have brought back meanwhile may have been found as it was before.
+        if parked.unparked == unparked {
+            parked.keys.extend(waiting.into_iter().map(|parked| parked.key));
+        }
     }
 
     pub fn parked(&self) -> Vec<LogKey> {
-        self.parked.read().expect("nothing panics while it holds this lock").iter().copied().collect()
+        self.parked_keys().keys.iter().copied().collect()
     }
 
     pub fn is_parked(&self, key: &LogKey) -> bool {
-        self.parked.read().expect("nothing panics while it holds this lock").contains(key)
+        self.parked_keys().keys.contains(key)
     }
 
     pub fn parked_len(&self) -> usize {
-        self.parked.read().expect("nothing panics while it holds this lock").len()
+        self.parked_keys().keys.len()
     }
 
     /// Told by whoever knows how old the oldest event is that waits, and for how long the log keeps it.
@@ -171,6 +199,14 @@ impl Outcomes {
         overdue
     }
 
+    fn parked_keys(&self) -> RwLockReadGuard<'_, ParkedKeys> {
+        self.parked.read().expect("nothing panics while it holds this lock")
+    }
+
+    fn parked_mut(&self) -> RwLockWriteGuard<'_, ParkedKeys> {
+        self.parked.write().expect("nothing panics while it holds this lock")
+    }
+
     fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, Waiting>> {
         self.waiting.lock().expect("nothing panics while it holds this lock")
     }
@@ -191,5 +227,25 @@ impl Drop for Place<'_> {
         if self.told.is_some() {
             self.outcomes.waiting().remove(&self.origin.request);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_looked_up_before_an_unpark_does_not_park_again() {
+        let outcomes = Outcomes::new(NodeId(1), 1);
+        let key = LogKey::of_strangers(dunlin_model::Partition(3));
+        let found = || vec![Parked { key, first: Some(Seq::MAX), replays: Vec::new() }];
+        let before = outcomes.parked_keys().unparked;
+        outcomes.found_parked(found(), before);
+        assert!(outcomes.is_parked(&key));
+        outcomes.unpark(&[key]);
+        outcomes.found_parked(found(), before);
+        assert!(!outcomes.is_parked(&key), "the store was asked before");
+        outcomes.found_parked(found(), before + 1);
+        assert!(outcomes.is_parked(&key), "it was parked again since");
     }
 }

@@ -44,7 +44,11 @@ impl App {
         }
         let place = self.outcomes.place().await?;
         let event = Event { id: EventId(self.ids.bits128()), key, rules: RULES, origin: Some(place.origin), actor, body };
-        let seq: Seq = self.log.append(&key, &event).await?.seq;
+        let appending = self.log.append(&key, &event);
+        let seq: Seq = match &self.drive {
+            Some(drive) => drive.append(appending, || self.outcomes.waiting_len() == 1).await?.seq,
+            None => appending.await?.seq,
+        };
         Ok(Submitted { token: SendToken { conversation, seq }, told: place.appended(conversation, seq) })
     }
 

@@ -76,7 +76,7 @@ impl ClusterNode {
         let rules = Rules { dedup_window_ms: dedup_window(config).as_millis() as u64, ids_in_heads: true, ..Rules::default() };
         let dedup_window_ms = rules.dedup_window_ms;
         let outcomes = Arc::new(Outcomes::new(node, config.log.unprojected_max));
-        look_for_parked(&outcomes, &*store).await;
+        _ = outcomes.look_for_parked(&*store).await;
         let (outlived, is_outlived) = watch::channel(false);
         let mut helping = vec![
             tokio::spawn(listen(Arc::clone(&outcomes), Arc::clone(&bus))),
@@ -96,6 +96,7 @@ impl ClusterNode {
             clock,
             ids: Arc::clone(&ids),
             outcomes: Arc::clone(&outcomes),
+            drive: None,
             known: Arc::default(),
             identities: Arc::default(),
             node,
@@ -215,16 +216,7 @@ async fn listen(outcomes: Arc<Outcomes>, bus: Arc<dyn SessionBus>) {
 async fn watch_parked(outcomes: Arc<Outcomes>, store: Arc<dyn MessageStore>) {
     loop {
         tokio::time::sleep(LOOK_AGAIN).await;
-        look_for_parked(&outcomes, &*store).await;
-    }
-}
-
-async fn look_for_parked(outcomes: &Outcomes, store: &dyn MessageStore) {
-    const PARKED_MAX: usize = 10_000;
-    if let Ok(parked) = store.parked(PARKED_MAX).await {
-        let (waiting, replayed): (Vec<_>, Vec<_>) = parked.into_iter().partition(|parked| parked.first.is_some());
-        outcomes.park(waiting.into_iter().map(|parked| parked.key));
-        outcomes.unpark(&replayed.into_iter().map(|parked| parked.key).collect::<Vec<_>>());
+        _ = outcomes.look_for_parked(&*store).await;
     }
 }
 
@@ -268,6 +260,21 @@ pub fn kafka(config: &Config) -> Result<dunlin_kafka::Options> {
         group: format!("{}-{}-projectors", kafka.topic, config.cassandra.keyspace),
         ..dunlin_kafka::Options::new(kafka.brokers.join(","), &kafka.topic)
     })
+}
+
+/// Whether the files of passwords and certificates are there, of the engines that are used.
+pub fn check_files(config: &Config) -> Result<()> {
+    if !config.is_embedded() {
+        kafka(config)?;
+        cassandra(config)?;
+    }
+    if config.engines.ephemeral == EphemeralEngine::Redis || config.engines.bus == EphemeralEngine::Redis {
+        redis(config)?;
+    }
+    if config.engines.directory == DirectoryEngine::Postgres {
+        postgres(config)?;
+    }
+    Ok(())
 }
 
 /// As librdkafka calls it.

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use dunlin_app::{App, Order, Outcomes, Progress, Projector, Rules, UNPROJECTED_MAX};
+use dunlin_app::{App, Drive, Order, Outcomes, Progress, Projector, Rules, UNPROJECTED_MAX};
 use dunlin_embedded::{Ephemeral, Folder, OpenError, Options, RandomIds, SessionBus, SystemClock};
 use dunlin_model::{Millis, NodeId, Offset, Partition, UserId};
 use dunlin_ports::{Clock, IdGen};
-use tokio::sync::watch;
+use tokio::{runtime::Runtime, sync::watch};
 use tracing::{error, info};
 
 use crate::{config::Config, node};
@@ -98,6 +98,11 @@ impl Engine {
         let alarm = Arc::new(Mutex::new(None));
         let trim = |retention| trimmer(Arc::clone(&folder), retention, Arc::clone(&stop), Arc::clone(&alarm), Arc::clone(&clock));
         let trimmer = options.log_retention.map(trim);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("judge").enable_time().build();
+        let runtime = runtime.expect("the system gives a process its first threads");
+        // A failure is in the progress already, for whoever looks.
+        let projection = async move { _ = projector.run(Partition(0), sender).await };
+        let drive = Arc::new(Drive::new(projection, runtime.handle().clone()));
         let app = App {
             log: folder.log.clone(),
             store: folder.store.clone(),
@@ -106,13 +111,16 @@ impl Engine {
             clock,
             ids,
             outcomes,
+            drive: Some(Arc::clone(&drive)),
             known: Arc::default(),
             identities: Arc::default(),
             node,
             robots: options.robots.into(),
             dedup_window_ms,
         };
-        let projector = Some(start(projector, sender));
+        let (outcomes, store) = (Arc::clone(&app.outcomes), Arc::clone(&app.store));
+        runtime.spawn(async move { outcomes.sweep(&*store).await });
+        let projector = Some(start(drive, runtime));
         Ok(Engine { app, folder, progress, stop, projector, trimmer, alarm })
     }
 
@@ -133,7 +141,12 @@ impl Engine {
     }
 
     pub fn progress(&self) -> Progress {
-        self.progress.borrow().clone()
+        let mut progress = self.progress.borrow().clone();
+        // Its sender is gone: a panic has ended it.
+        if progress.trouble.is_none() && self.progress.has_changed().is_err() {
+            progress.trouble = Some("projection has ended: restart this server, and look into its log for the reason".into());
+        }
+        progress
     }
 
     /// What stands in the way of full service, in sentences for the operator.
@@ -192,15 +205,10 @@ impl Drop for Engine {
 
 /// One applier in log order, on a thread of its own, with a second one for batches that are judged while the one before is applied: they compute
 /// more than they wait.
-fn start(projector: Projector, progress: watch::Sender<Progress>) -> JoinHandle<()> {
+fn start(drive: Arc<Drive>, runtime: Runtime) -> JoinHandle<()> {
     let run = move || {
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(1).thread_name("judge").enable_time().build();
-        let runtime = runtime.expect("the system gives a process its first threads");
-        let (outcomes, store) = (Arc::clone(&projector.outcomes), Arc::clone(&projector.store));
-        runtime.spawn(async move { outcomes.sweep(&*store).await });
-        // A failure is in the progress already, for whoever looks.
-        let _ = runtime.block_on(projector.run(Partition(0), progress));
+        drive.run();
+        drop(runtime);
     };
     thread::Builder::new().name("projector".into()).spawn(run).expect("the system gives a process its first threads")
 }

@@ -24,6 +24,7 @@ fn node(folder: &Folder, node: NodeId) -> App {
         clock: Arc::new(SystemClock),
         ids: Arc::new(RandomIds),
         outcomes: Arc::new(Outcomes::new(node, 100)),
+        drive: None,
         known: Arc::default(),
         identities: Arc::default(),
         node,

@@ -5,6 +5,7 @@
 mod block;
 mod by_key;
 mod delete;
+mod drive;
 mod edit;
 mod hide;
 mod lane;
@@ -24,6 +25,7 @@ use dunlin_model::{
 };
 use dunlin_ports::Write;
 
+pub use drive::Drive;
 pub use lane::{Lane, Projected, ProjectedOutcome};
 pub use run::{Order, Progress, Projector, ProjectorError, Ticks};
 pub use shares::Shares;

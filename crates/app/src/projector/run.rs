@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
-use super::{Lane, Projected, ProjectedOutcome, Rules};
+use super::{Lane, Projected, ProjectedOutcome, Rules, drive};
 use crate::{outcomes::Outcomes, send_status::outcome_of};
 
 /// How many events are judged together at most. The more, the more of them share writes; the longer the first of them waits, and the more
@@ -116,6 +116,7 @@ impl Projector {
                 }
                 judged = judging.await.map_err(|error| StoreError::Corrupt(format!("judging a batch ended: {error}")))??;
             }
+            drive::batch_is_done().await;
         }
         Ok(())
     }

@@ -139,7 +139,9 @@ async fn caught_up(engine: &Engine) -> anyhow::Result<()> {
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("failed to start")
+    // A second one even on one core: while the first waits for the disk, it waits for the network.
+    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+    tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().context("failed to start")
 }
 
 /// To stdout. Whoever reads it may stop before its end.

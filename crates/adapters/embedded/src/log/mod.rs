@@ -22,6 +22,7 @@ mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -50,6 +51,8 @@ const QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What is written and synced at once, and may be torn at once.
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 const GROUP_RECORDS_MAX: usize = 8192;
+/// After so many appends that their senders wrote by themselves, one gives up its thread.
+const ALONE_IN_A_ROW_MAX: u32 = 8;
 
 /// A durable append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,8 @@ pub struct Log {
     disk: Arc<dyn Disk>,
     writer: Arc<writer::Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// How many appends were written by their senders.
+    alone: AtomicU32,
     /// One trim at a time: segments go in order.
     trimming: Mutex<()>,
 }
@@ -126,6 +131,7 @@ impl Log {
             disk,
             writer,
             thread: Mutex::new(Some(thread.map_err(start_thread)?)),
+            alone: AtomicU32::new(0),
             trimming: Mutex::new(()),
         };
         Ok((log, recovered))
@@ -139,8 +145,10 @@ impl Log {
             return Err(AppendError::TooLarge);
         }
         if let Some(outcome) = self.append_alone(&payload) {
-            // The thread was held for the length of a sync; now others have their turn.
-            tokio::task::yield_now().await;
+            // The thread was held for the length of a sync; now and then others have their turn, who may have wanted it meanwhile.
+            if self.alone.fetch_add(1, Ordering::Relaxed).is_multiple_of(ALONE_IN_A_ROW_MAX) {
+                tokio::task::yield_now().await;
+            }
             return outcome;
         }
         let outcome = self.queue.push(payload).await?;
@@ -160,8 +168,10 @@ impl Log {
         let alone = writer.as_mut().filter(|writer| writer.is_quick(bytes) && self.queue.take_room(bytes))?;
         let appended = catch_unwind(AssertUnwindSafe(|| alone.append(payload.clone())));
         if appended.is_err() {
+            // Before anyone sees it half changed.
+            drop(writer.take());
             drop(writer);
-            drop(writer::Ends { queue: &self.queue, writer: &self.writer });
+            self.queue.abandon();
         }
         Some(appended.unwrap_or(Err(AppendError::Unknown)))
     }

@@ -34,9 +34,9 @@ const HURRY_AT_PERCENT: u64 = 70;
 /// What is written by its sender has at most so many bytes.
 const ALONE_BYTES_MAX: usize = 64 * 1024;
 /// How long a sync may take for a sender to wait for it without giving up its thread.
-const SYNC_QUICK: Duration = Duration::from_micros(500);
+const SYNC_QUICK: Duration = Duration::from_millis(1);
 /// What is assumed until a few syncs have shown how long they take.
-pub(super) const SYNC_UNKNOWN: Duration = Duration::from_millis(1);
+pub(super) const SYNC_UNKNOWN: Duration = Duration::from_millis(2);
 
 pub(super) struct Writer {
     pub queue: Arc<Queue>,

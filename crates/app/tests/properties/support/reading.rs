@@ -26,6 +26,7 @@ pub fn reader_of(store: &Arc<ModelStore>, partitions: u32) -> App {
         clock: Arc::new(Absent),
         ids: Arc::new(Absent),
         outcomes: Arc::new(Outcomes::new(NodeId(1), UNPROJECTED_MAX)),
+        drive: None,
         known: Arc::default(),
         identities: Arc::default(),
         node: NodeId(1),
