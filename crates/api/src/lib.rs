@@ -16,6 +16,7 @@ mod refusal;
 mod routes;
 mod server;
 mod show;
+mod steady;
 
 use std::sync::Arc;
 

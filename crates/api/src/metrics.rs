@@ -32,15 +32,15 @@ pub(crate) struct Metrics {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct Request {
-    method: String,
-    route: String,
+    method: &'static str,
+    route: &'static str,
     status: u16,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct Route {
-    method: String,
-    route: String,
+    method: &'static str,
+    route: &'static str,
 }
 
 impl Default for Metrics {
@@ -62,17 +62,23 @@ impl Default for Metrics {
 
 impl Metrics {
     /// `route` is the pattern of the path, never the path: that may name people, and there are endless ones.
-    pub(crate) fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
-        let (method, route) = (label(method).to_owned(), route.to_owned());
-        self.seconds.get_or_create(&Route { method: method.clone(), route: route.clone() }).observe(took.as_secs_f64());
+    pub(crate) fn answered(&self, method: &Method, route: &'static str, status: StatusCode, took: Duration) {
+        let method = label(method);
+        self.seconds.get_or_create(&Route { method, route }).observe(took.as_secs_f64());
         self.requests.get_or_create(&Request { method, route, status: status.as_u16() }).inc();
     }
 }
 
 /// Strangers may make up methods, and every one of them would be kept for good.
-fn label(method: &Method) -> &str {
+fn label(method: &Method) -> &'static str {
     match *method {
-        Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH | Method::DELETE | Method::OPTIONS => method.as_str(),
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
         _ => "other",
     }
 }

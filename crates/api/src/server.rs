@@ -14,7 +14,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::Service;
+use crate::{Service, steady::Steady};
 
 /// What connections may cost.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub async fn serve(listener: TcpListener, service: Service, connections: Connect
                 continue;
             }
         };
-        let connection = graceful.watch(connection(stream, service.clone(), connections));
+        let connection = Steady::new(graceful.watch(connection(stream, service.clone(), connections)));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 debug!(%error, "a connection ended");

@@ -1,5 +1,5 @@
 //! The least that a durable server can do, to know how much of one connection's time is not ours: it reads a request, writes and syncs as much
-//! as a message takes, and answers. No runtime, no framework, no state; one connection at a time.
+//! as a message takes, and answers. No runtime, no framework, no state; a thread for each connection, for clients may open one ahead.
 
 use std::{
     fs::File,
@@ -7,6 +7,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::fs::FileExt as _,
     path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -26,11 +27,14 @@ pub fn serve_bare(dir: &Path, tell: impl FnOnce(SocketAddr)) -> io::Result<()> {
     file.sync_all()?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     tell(listener.local_addr()?);
-    for stream in listener.incoming() {
-        // Whoever leaves in the middle of a request is not missed.
-        let _ = answer_all(&stream?, &file);
-    }
-    Ok(())
+    thread::scope(|scope| {
+        for stream in listener.incoming() {
+            let (stream, file) = (stream?, &file);
+            // Whoever leaves in the middle of a request is not missed.
+            scope.spawn(move || _ = answer_all(&stream, file));
+        }
+        Ok(())
+    })
 }
 
 fn answer_all(stream: &TcpStream, file: &File) -> io::Result<()> {
@@ -67,10 +71,14 @@ fn head(from: &mut impl io::BufRead) -> io::Result<Option<u64>> {
 /// Sends a second on one connection, one after the other.
 pub async fn one_connection(url: &str, lasting: Duration) -> Result<f64> {
     let client = Client::new(url.parse().context("the bare server has an address")?, "key");
-    let (start, mut count) = (Instant::now(), 0u32);
-    while start.elapsed() < lasting {
-        client.send("someone", &count.to_string(), "Is the bicycle still there?").await.context("the bare server did not answer")?;
-        count += 1;
-    }
-    Ok(f64::from(count) / start.elapsed().as_secs_f64())
+    let sending = async move {
+        let (start, mut count) = (Instant::now(), 0u32);
+        while start.elapsed() < lasting {
+            client.send("someone", &count.to_string(), "Is the bicycle still there?").await.context("the bare server did not answer")?;
+            count += 1;
+        }
+        Ok(f64::from(count) / start.elapsed().as_secs_f64())
+    };
+    // A task, as senders to the real one are: the connection is one, too, and may share its thread.
+    tokio::spawn(sending).await.context("sending ended")?
 }
