@@ -27,6 +27,8 @@ pub struct Hearing {
 struct Heard {
     /// Whether our own announcement has come by. Those who announced themselves before it are those whom we took over from.
     myself: bool,
+    /// What comes after that is another's.
+    is_taken_over: bool,
     last_numbers: HashMap<NodeId, u64>,
 }
 
@@ -63,7 +65,11 @@ impl Hearing {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         match said {
             Said::TakeOver(by) if by == self.me => heard.myself = true,
-            Said::TakeOver(_) => return heard.myself.then_some(End::TakenOver),
+            Said::TakeOver(_) => {
+                heard.is_taken_over |= heard.myself;
+                return heard.myself.then_some(End::TakenOver);
+            }
+            Said::Frame(_) if heard.is_taken_over => {}
             Said::Frame(frame) if heard.is_late(&frame) => {
                 debug!(node = %self.node, publisher = %frame.publisher, number = frame.number, "a frame came late or twice and was dropped");
             }
@@ -144,6 +150,17 @@ mod tests {
         assert_eq!(hearing.hear(message(wire::take_over(OTHER))), None, "we come after them");
         assert_eq!(hearing.hear(message(wire::take_over(ME))), None);
         assert_eq!(hearing.hear(message(wire::take_over(OTHER))), Some(End::TakenOver));
+    }
+
+    /// The connection may go on for a moment.
+    #[test]
+    fn who_was_taken_over_hears_nothing_more() {
+        let (hearing, mut frames) = hearing(10);
+        for by in [ME, OTHER] {
+            hearing.hear(message(wire::take_over(by)));
+        }
+        assert_eq!(hearing.hear(message(wire::frame(NODE, 1, &[]))), None);
+        assert_eq!(numbers(&mut frames), []);
     }
 
     #[test]
