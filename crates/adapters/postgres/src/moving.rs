@@ -630,6 +630,22 @@ mod tests {
         assert_eq!(directory.user(&id).await.unwrap().map(|user| user.id), Some(id));
     }
 
+    /// Nobody restarted it when the database was added.
+    #[tokio::test]
+    async fn a_node_that_does_not_know_the_database_of_a_shard_says_so() {
+        let options = two_databases().await;
+        let alone = Options { databases: options.databases[..1].to_vec(), call_timeout: Duration::from_secs(2), ..options.clone() };
+        let (directory, shards) = (support::open(&alone).await, Shards::open(&options).await.unwrap());
+        assert_eq!(directory.troubles(), Vec::<String>::new());
+        moved(&shards, "b").await;
+        assert!(directory.user(&user_of(seven())).await.is_err());
+        assert!(directory.troubles()[0].contains("these shards are in none of the PostgreSQL databases: 7"), "{:?}", directory.troubles());
+        moved(&shards, "a").await;
+        assert_eq!(directory.user(&user_of(seven())).await.unwrap(), None);
+        directory.router.look(Instant::now() + Duration::from_secs(5)).await;
+        assert_eq!(directory.troubles(), Vec::<String>::new());
+    }
+
     #[tokio::test]
     async fn everything_of_a_shard_comes_along_and_back() {
         let options = two_databases().await;

@@ -7,7 +7,7 @@
 //! - A read sees the shard's phase in the snapshot of its data. A shard says `moved` here before it takes writes there.
 
 use std::{
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -37,6 +37,8 @@ pub struct Router {
     known: RwLock<Known>,
     /// One look at all databases at a time.
     looking: Semaphore,
+    /// What did not fit at the last look.
+    disagreement: Mutex<Option<String>>,
 }
 
 struct Known {
@@ -48,7 +50,7 @@ struct Known {
 impl Router {
     pub fn new(pools: Vec<Arc<Pool>>, map: Map, told: Vec<Vec<Stay>>, call_timeout: Duration) -> Router {
         let known = RwLock::new(Known { map: Arc::new(map), told });
-        Router { pools, call_timeout, known, looking: Semaphore::new(1) }
+        Router { pools, call_timeout, known, looking: Semaphore::new(1), disagreement: Mutex::default() }
     }
 
     /// Makes attempts, each told until when it may take, until one succeeds, or fails for good, or time is up. An attempt may be made
@@ -124,9 +126,10 @@ impl Router {
         &self.pools
     }
 
-    /// Why some databases are not asked at present.
+    /// Why some databases, or some shards, are not asked at present.
     pub fn troubles(&self) -> impl Iterator<Item = String> {
-        self.pools.iter().filter_map(|pool| pool.trouble())
+        let disagreement = self.disagreement.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.pools.iter().filter_map(|pool| pool.trouble()).chain(disagreement)
     }
 
     /// Asks all databases anew where shards are, unless someone does already. Whether all that were asked have answered.
@@ -143,10 +146,17 @@ impl Router {
                 }
             }
         }
-        match Map::of(&named(&self.pools, &told)) {
-            Ok(map) => self.learn(map, told),
-            Err(error) => warn!(%error, "databases disagree about where shards are; going on with what was known"),
-        }
+        let disagreement = match Map::of(&named(&self.pools, &told)) {
+            Ok(map) => {
+                self.learn(map, told);
+                None
+            }
+            Err(error) => {
+                warn!(%error, "databases disagree about where shards are; going on with what was known");
+                Some(error.to_string())
+            }
+        };
+        *self.disagreement.lock().unwrap_or_else(PoisonError::into_inner) = disagreement;
         have_answered
     }
 

@@ -55,7 +55,8 @@ pub enum SchemaError {
     #[error("these shards are in none of the PostgreSQL databases: {0}. Is one missing in the configuration?")]
     Nowhere(ShardSet),
     #[error(
-        "shard {shard} is in two databases, {one} and {other}: one of them must be an old copy. Don't start anything before it is gone"
+        "shard {shard} is in two databases, {one} and {other}. If both names stand for one database, name it once; otherwise one of them \
+         has an old copy. Don't start or delete anything before you know which"
     )]
     Doubled { shard: Shard, one: String, other: String },
 }

@@ -37,6 +37,7 @@ impl Config {
                 if config.auth.hs256 && !config.auth.secret_file.as_os_str().is_empty() {
                     dunlin::secrets::read_secret(&config.auth.secret_file).context("auth.secret_file")?;
                 }
+                dunlin::cluster::check_files(&config)?;
                 let (jwks, is_url) = (&config.auth.jwks, config.auth.jwks.contains("://"));
                 ensure!(jwks.is_empty() || is_url || Path::new(jwks).is_file(), "auth.jwks: there is no file {jwks}");
                 println!("the configuration is right");

@@ -1,6 +1,13 @@
 //! `dunlin serve`
 
-use std::{io::Write as _, net::SocketAddr, path::Path, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    io::Write as _,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -41,11 +48,13 @@ impl Serve {
             "--dev gives tokens to whoever asks, so it listens on loopback only, not on {listen}"
         );
         ensure!(!self.dev || config.auth.hs256, "--dev signs tokens with the shared secret: set auth.hs256");
-        runtime()?.block_on(serve(config, self.dev))
+        let file = self.configured.config.filter(|_| !config.auth.secret_file.as_os_str().is_empty());
+        runtime()?.block_on(serve(config, file, self.dev))
     }
 }
 
-async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
+/// `file` is the configuration file that names the shared secret, if one does.
+async fn serve(config: Config, file: Option<PathBuf>, is_dev: bool) -> anyhow::Result<ExitCode> {
     let listen = config.server.listen;
     let listener = bind(listen).with_context(|| format!("failed to listen on {listen}"))?;
     let node = Arc::new(Node::open(&config).await?);
@@ -54,7 +63,7 @@ async fn serve(config: Config, is_dev: bool) -> anyhow::Result<ExitCode> {
     }
     let verifier = verifier(&config, node.app()).await?;
     // After everything that may end the start: the key is shown only once.
-    let welcome = Welcome { first_key: first_key(node.app()).await?, is_dev, has_secret: config.auth.hs256 };
+    let welcome = Welcome { first_key: first_key(node.app()).await?, is_dev, has_secret: config.auth.hs256, file };
     if is_dev {
         warn!("developers' mode: whoever reaches this server gets a token for any user");
         let sent = dev::seed(node.app()).await.context("failed to make the demo's conversations")?;
@@ -169,6 +178,8 @@ struct Welcome {
     first_key: Option<String>,
     is_dev: bool,
     has_secret: bool,
+    /// The configuration file that names the shared secret; none where the folder has it.
+    file: Option<PathBuf>,
 }
 
 impl Welcome {
@@ -192,8 +203,9 @@ impl Welcome {
         } else if !self.has_secret {
             text += "Users come with tokens that your keys (auth.jwks) have signed.\n";
         } else {
-            text += "A token for a user, signed with the folder's secret (`--ttl` says for how long):\n";
-            text += &format!("  TOKEN=$(dunlin token alice --data {data})\n");
+            let place = self.file.as_ref().map_or_else(|| format!("--data {data}"), |file| format!("--config {}", file.display()));
+            text += "A token for a user, signed with the shared secret (`--ttl` says for how long):\n";
+            text += &format!("  TOKEN=$(dunlin token alice {place})\n");
         }
         text + &format!("  curl -s http://{at}/v1/conversations -H \"Authorization: Bearer $TOKEN\"\n\n")
     }
