@@ -131,7 +131,7 @@ async fn a_node_of_a_cluster_copies_blocks_into_postgres() {
     use dunlin::{cluster, config::Config};
     use dunlin_client::{Client, protocol::TokenBody};
 
-    let place = profile::Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+    let place = profile::Place::of_cluster();
     let file = place.environment.iter().find(|(name, _)| name == "DUNLIN_CONFIG").unwrap().1.clone();
     let (config, _) = Config::load(Some(file.as_ref()), place.environment.iter().cloned(), &[]).unwrap();
     let dir = tempfile::tempdir().unwrap();

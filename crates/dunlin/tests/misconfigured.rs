@@ -28,7 +28,7 @@ struct Mistake<'a> {
 }
 
 fn place() -> Place {
-    Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster")
+    Place::of_cluster()
 }
 
 fn dunlin(place: &Place, arguments: &[&str], given: &[(&str, &str)]) -> Output {

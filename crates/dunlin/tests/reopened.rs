@@ -142,7 +142,7 @@ async fn login(node: &Node, key: &str, user: &str) -> Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_was_lost_is_refused_until_it_is_reopened_and_nothing_of_the_state_is_lost() {
-    let place = Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+    let place = Place::of_cluster();
     let dir = tempfile::tempdir().unwrap();
     let cluster = Cluster { place, data: dir.path().join("data") };
     let start = |data: &Path| Node::start(&cluster.place, data);

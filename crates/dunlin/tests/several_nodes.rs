@@ -59,7 +59,7 @@ async fn send_numbers(clients: Vec<Client>, to: String, pace: Pace, stop: Arc<At
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_die_and_nodes_that_return_lose_and_double_nothing() {
-    let place = Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+    let place = Place::of_cluster();
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let mut nodes: Vec<_> = (0..3).map(|_| Node::start(&place, &data)).collect();

@@ -128,7 +128,7 @@ mod on_a_cluster {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_an_older_node_set_aside_comes_back_while_others_run() {
-        let place = Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+        let place = Place::of_cluster();
         let (config, _) = Config::load(None, place.environment.iter().cloned(), &[]).unwrap();
         let pair = Pair::new(user("ann"), user("bea"));
         let key = pair.log_key();

@@ -15,10 +15,10 @@ Usage: cargo xtask <command>
 
 Commands:
   test [--embedded] [--only PART] [-- ARGS]
-          The whole check, as a change must pass it: fmt, clippy, tidy, test, cluster, in this order; stops at the first
-          failure. The part cluster tests on Kafka, Cassandra, Redis, PostgreSQL and S3, and starts (and installs)
-          them like `engines up --s3`.
-            --embedded    all but the part cluster
+          The whole check, as a change must pass it: fmt, clippy, tidy, cluster, in this order; stops at the first
+          failure. The part cluster runs all tests, also those on Kafka, Cassandra, Redis, PostgreSQL and S3, and starts (and
+          installs) them like `engines up --s3`.
+            --embedded    the part test, which needs no engines, instead of cluster
             --only PART   run one part: fmt, clippy, tidy, test or cluster
             -- ARGS       hand ARGS to `cargo test`; with -p in them, only those packages are tested
   crash [--rounds N]

@@ -22,8 +22,8 @@ pub fn run(root: &Path, request: &TestRequest) -> Result<()> {
     let parts = match (request.only, request.scope) {
         (Some(part), _) => vec![part],
         // Arguments for `cargo test` pick some tests; those of the cluster are not meant.
-        (None, Scope::Everything) if request.cargo_test_args.is_empty() => Part::ALL.to_vec(),
-        (None, _) => Part::ALL.into_iter().filter(|part| *part != Part::Cluster).collect(),
+        (None, Scope::Everything) if request.cargo_test_args.is_empty() => Part::EVERYTHING.to_vec(),
+        (None, _) => Part::EMBEDDED.to_vec(),
     };
     needs::check(root, &needs_of(&parts))?;
 
@@ -55,8 +55,9 @@ pub enum Part {
     Fmt,
     Clippy,
     Tidy,
+    /// All tests that need no engines.
     Test,
-    /// On engines that are started for it, unless some run already.
+    /// The same and all others, on engines that are started for it, unless some run already.
     Cluster,
 }
 
@@ -69,8 +70,11 @@ pub enum Scope {
 }
 
 impl Part {
-    /// In the order in which they run.
     pub const ALL: [Part; 5] = [Part::Fmt, Part::Clippy, Part::Tidy, Part::Test, Part::Cluster];
+
+    /// In the order in which they run.
+    const EMBEDDED: [Part; 4] = [Part::Fmt, Part::Clippy, Part::Tidy, Part::Test];
+    const EVERYTHING: [Part; 4] = [Part::Fmt, Part::Clippy, Part::Tidy, Part::Cluster];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -109,46 +113,21 @@ impl Part {
 pub const ENGINES: &str =
     "dunlin/engines,dunlin-blobs/engines,dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-postgres/engines,dunlin-redis/engines";
 
-/// The adapters' promises on real engines, the wire tests on a server that uses them all, and some failures.
+/// Everything: what needs no engines, the adapters' promises on real ones, the wire tests on a server that uses them all, and some failures.
 fn cluster(root: &Path) -> Result<()> {
     let engines = engines::ensure(root, engines::request::Options { s3: engines::request::S3::InAny, ..Default::default() })?;
-    let run = |args: &[&str]| {
+    let run = |args: &[&str], profile: &str| {
+        // The workspace, not some packages: those would want their dependencies with fewer features, and build them all again.
+        let args = [&["test", "--workspace", "--locked", "--features", ENGINES], args].concat();
         let line = format!("cargo {}", args.join(" "));
-        eprintln!("    {line}");
+        eprintln!("    DUNLIN_TEST_PROFILE={profile} {line}");
         let mut command = Command::new(cargo());
-        command.args(args).envs(engines.env.iter().cloned()).env("DUNLIN_TEST_PROFILE", "cluster").current_dir(root);
+        command.args(args).envs(engines.env.iter().cloned()).env("DUNLIN_TEST_PROFILE", profile).current_dir(root);
         run_to_success(&line, &mut command)
     };
-    // The workspace, not some packages: those would want their dependencies with fewer features, and build them all again.
-    let of_workspace = ["test", "--workspace", "--locked", "--features", ENGINES];
-    let tested = run(&[
-        &of_workspace[..],
-        &[
-            "--test",
-            "contract",
-            "--test",
-            "beyond",
-            "--test",
-            "cluster",
-            "--test",
-            "wire",
-            "--test",
-            "shards",
-            "--test",
-            "several_nodes",
-            "--test",
-            "misconfigured",
-            "--test",
-            "secured",
-            "--test",
-            "reopened",
-            "--test",
-            "unparked",
-            "--test",
-            "beside",
-        ],
-    ]
-    .concat());
+    let tested = run(&[], "embedded");
+    // Each of them mostly waits for the tables that are made for it.
+    let tested = tested.and_then(|()| run(&["--test", "wire", "--", "--test-threads=4"], "cluster"));
     // Last, for it hurts the engines.
     let tested = tested.and_then(|()| faults::short(root, &engines));
     // What ran before goes on.

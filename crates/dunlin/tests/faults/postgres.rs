@@ -47,7 +47,7 @@ async fn postgres_gone_for_a_while_stops_no_message() {
 /// The same in small: a database that lets nobody in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_is_away_stops_nobody_who_is_known() {
-    let place = Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+    let place = Place::of_cluster();
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(&place, dir.path());
     let host = Client::new(node.url.parse().unwrap(), node.key.as_ref().unwrap());

@@ -45,8 +45,7 @@ pub struct Person {
 impl Site {
     /// `logs` is where what the nodes log goes.
     pub async fn start(logs: &Path) -> Site {
-        let place = tokio::task::spawn_blocking(Place::make).await.unwrap();
-        let place = place.expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster");
+        let place = tokio::task::spawn_blocking(Place::of_cluster).await.unwrap();
         let data = tempfile::tempdir().unwrap();
         fs::create_dir_all(logs).unwrap();
         let nodes: Vec<_> = (0..NODES).map(|number| launch("127.0.0.1:0", number, &place, data.path(), logs)).collect();

@@ -75,7 +75,7 @@ impl Secrets {
 type Variables = Vec<(&'static str, String)>;
 
 fn place() -> Place {
-    Place::make().expect("this test is about the cluster profile: DUNLIN_TEST_PROFILE=cluster")
+    Place::of_cluster()
 }
 
 /// Users are in this PostgreSQL, by the name that its host is given here.

@@ -22,12 +22,17 @@ pub struct Place {
 
 impl Place {
     /// None on the embedded profile, where the data folder is a place of its own.
+    #[allow(dead_code, reason = "each test uses some of it")]
     pub fn make() -> Option<Place> {
         match env::var("DUNLIN_TEST_PROFILE").as_deref() {
-            Err(_) | Ok("embedded") => return None,
-            Ok("cluster") => {}
+            Err(_) | Ok("embedded") => None,
+            Ok("cluster") => Some(Place::of_cluster()),
             Ok(other) => panic!("DUNLIN_TEST_PROFILE is {other}; there are embedded and cluster"),
         }
+    }
+
+    /// For what is about the cluster profile, whatever the others run on.
+    pub fn of_cluster() -> Place {
         let engine = |name: &str| env::var(name).unwrap_or_else(|_| panic!("{name} is not set; `cargo xtask engines up` starts engines"));
         let keyspace = format!("wire_{:016x}", getrandom::u64().unwrap());
         let cassandra = engine("DUNLIN_TEST_CASSANDRA");
@@ -59,7 +64,7 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
         let made = command.args(["schema", "apply"]).envs(environment.iter().cloned()).env("DUNLIN_LOG", "warn").output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        Some(Place { keyspace, cassandra, postgres, environment, _folder: folder })
+        Place { keyspace, cassandra, postgres, environment, _folder: folder }
     }
 }
 
