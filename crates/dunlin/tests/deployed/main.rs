@@ -43,14 +43,17 @@ fn variables(text: &str, before: &str) -> Vec<(String, String)> {
     pairs.map(|pair| pair.split_once('=').unwrap()).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Whether the cluster's configuration is right with these variables above it. The secret is one that this machine has; and a build
-/// without TLS to Kafka and Cassandra is told not to use it.
+/// Whether the cluster's configuration is right with these variables above it. Secrets are one that this machine has, and whom the system
+/// trusts is trusted; and a build without TLS to Kafka and Cassandra is told not to use it.
 fn checked(given: &[(String, String)]) -> Output {
     let secret = tempfile::NamedTempFile::new().unwrap();
     fs::write(secret.path(), "0123456789abcdef0123456789abcdef").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
     command.args(["config", "check"]).envs(given.iter().cloned());
     command.env("DUNLIN_CONFIG", deploy("dunlin.cluster.toml")).env("DUNLIN_AUTH_SECRET_FILE", secret.path());
+    for engine in ["KAFKA", "CASSANDRA", "REDIS", "POSTGRES"] {
+        command.env(format!("DUNLIN_{engine}_PASSWORD_FILE"), secret.path()).env(format!("DUNLIN_{engine}_CA_FILE"), "");
+    }
     if !cfg!(feature = "tls") {
         command.envs([("DUNLIN_KAFKA_TLS", "false"), ("DUNLIN_KAFKA_SASL", "plain"), ("DUNLIN_CASSANDRA_TLS", "false")]);
     }
