@@ -54,7 +54,12 @@ impl Phones<'_> {
             None => self.claim().await?,
         };
         let set = self.write(user, phone, claim, at).await?;
-        if let Err(fault) = self.tidy(user, phone, claim).await {
+        // Twice, for a connection may break: what stays kept is refused to others for a while.
+        let mut tidied = self.tidy(user, phone, claim).await;
+        if tidied.is_err() {
+            tidied = self.tidy(user, phone, claim).await;
+        }
+        if let Err(fault) = tidied {
             warn!(why = fault.why(), "a number that was given up stays kept until someone wants it");
         }
         Ok(Some(set))
