@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::{
     body::Body as HttpBody,
-    extract::{FromRequest, FromRequestParts, Path as AxumPath, Query as AxumQuery, Request},
+    extract::{FromRequest, FromRequestParts, Path as AxumPath, Request},
     http::{HeaderMap, header, request::Parts},
 };
 use bytes::Bytes;
@@ -28,9 +28,7 @@ impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, api: &Api) -> Result<Json<T>> {
-        if !is_json(request.headers()) {
-            return Err(refuse(Code::UnsupportedMediaType, "the header Content-Type must be application/json"));
-        }
+        check_kind(request.headers())?;
         let bytes = read(request.into_body(), api.options.body_bytes_max).await?;
         parse(&bytes).map(Json)
     }
@@ -43,19 +41,26 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, api: &Api) -> Result<OptionalJson<T>> {
-        let is_json = is_json(request.headers());
+        let kind = check_kind(request.headers());
         let bytes = read(request.into_body(), api.options.body_bytes_max).await?;
-        match () {
-            () if bytes.is_empty() => Ok(OptionalJson(T::default())),
-            () if !is_json => Err(refuse(Code::UnsupportedMediaType, "the header Content-Type must be application/json")),
-            () => parse(&bytes).map(OptionalJson),
+        if bytes.is_empty() {
+            return Ok(OptionalJson(T::default()));
         }
+        kind.and_then(|()| parse(&bytes)).map(OptionalJson)
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+fn check_kind(headers: &HeaderMap) -> Result<()> {
+    let says = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?").trim());
+    let kind = says(header::CONTENT_TYPE).and_then(|value| value.split(';').next()).unwrap_or_default();
+    if !kind.trim_end().eq_ignore_ascii_case("application/json") {
+        return Err(refuse(Code::UnsupportedMediaType, "the header Content-Type must be application/json"));
+    }
+    match says(header::CONTENT_ENCODING) {
+        None => Ok(()),
+        Some(encoding) if encoding.eq_ignore_ascii_case("identity") => Ok(()),
+        Some(_) => Err(refuse(Code::UnsupportedMediaType, "bodies are taken as they are: leave the header Content-Encoding out")),
+    }
 }
 
 /// All of a body, if it is not too large and not too slow.
@@ -114,11 +119,15 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query<T>> {
-        let query = AxumQuery::<T>::try_from_uri(&parts.uri).map_err(|rejection| {
-            let text = rejection.body_text();
-            refuse(Code::MalformedRequest, text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text))
+        let pairs = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+        let query = serde_path_to_error::deserialize(serde_urlencoded::Deserializer::new(pairs)).map_err(|error| {
+            let (parameter, why) = (pointer(error.path()).trim_start_matches('/').to_owned(), error.into_inner().to_string());
+            match &*parameter {
+                "" => refuse(Code::MalformedRequest, why),
+                _ => refuse(Code::MalformedRequest, format!("{parameter}: {why}")).at(&parameter, why),
+            }
         })?;
-        Ok(Query(query.0))
+        Ok(Query(query))
     }
 }
 
@@ -141,7 +150,8 @@ pub(crate) fn conversation(text: &str) -> Result<ConversationId> {
 
 /// What is no seq names no message.
 pub(crate) fn message(text: &str) -> Result<Seq> {
-    text.parse().ok().and_then(Seq::from_u64).ok_or_else(|| refuse(Code::MessageNotFound, "there is no such message"))
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text);
+    digits.and_then(|text| text.parse().ok()).and_then(Seq::from_u64).ok_or_else(|| refuse(Code::MessageNotFound, "there is no such message"))
 }
 
 /// A seq that a body or a query brings.

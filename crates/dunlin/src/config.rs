@@ -432,11 +432,12 @@ fn set_by_variable(table: &mut Table, name: &str, value: &str) -> Result<()> {
     set(table, section, key, value).with_context(|| format!("{name} is wrong"))
 }
 
-/// Whether a variable is meant for the configuration. Others may begin alike: `DUNLIN_LOG` and `DUNLIN_KEY` are the command line's, and where
-/// a service is called dunlin, Kubernetes adds `DUNLIN_SERVICE_HOST` and more.
+/// Whether a variable is meant for the configuration, perhaps with a slip in its section. Others may begin alike: `DUNLIN_LOG` and `DUNLIN_KEY`
+/// are the command line's, and where a service is called dunlin, Kubernetes adds `DUNLIN_SERVICE_HOST` and more.
 fn names_a_section(variable: &str) -> bool {
     let section_of = |rest: &str| rest.split_once('_').map(|(section, _)| section.to_lowercase());
-    variable.strip_prefix(PREFIX).and_then(section_of).is_some_and(|section| defaults().contains_key(&section))
+    let is_meant = |section: String| defaults().keys().any(|known| strsim::osa_distance(&section, known) <= 1);
+    variable.strip_prefix(PREFIX).and_then(section_of).is_some_and(is_meant)
 }
 
 /// Every key's variable.
@@ -520,6 +521,7 @@ mod tests {
         assert!(refusal("[server]\nlissen = \"x\"", &[]).contains("there is no key server.lissen; did you mean listen?"));
         assert!(refusal("[sever]\nlisten = \"x\"", &[]).contains("there is no section [sever]; did you mean server?"));
         assert!(refusal("", &[("DUNLIN_LIMITS_USER_PERS", "1")]).contains("did you mean DUNLIN_LIMITS_USER_PER_S?"));
+        assert!(refusal("", &[("DUNLIN_KAKFA_BROKERS", "127.0.0.1:1")]).contains("did you mean DUNLIN_KAFKA_BROKERS?"));
     }
 
     #[test]

@@ -148,7 +148,9 @@ impl HistoryParameters {
                     (None, Some(seq), None, None, None, None) => Ok(HistoryQuery::After(one("after", *seq)?)),
                     (None, None, Some(seq), None, None, None) => Ok(HistoryQuery::Around(one("around", *seq)?)),
                     (None, None, None, Some(Time(at)), None, None) => Ok(HistoryQuery::BeforeTime(*at)),
+                    (None, None, None, None, Some(from), Some(to)) if from > to => Err(invalid("from_n", "must not be above to_n")),
                     (None, None, None, None, Some(from), Some(to)) => Ok(HistoryQuery::Numbers { from: N(*from), to: N(*to) }),
+                    (None, None, None, None, ..) => Err(refuse(Code::MalformedRequest, "from_n and to_n are given together")),
                     _ => Err(exclusive()),
                 }
             }

@@ -19,16 +19,16 @@ struct Case<'a> {
 
 #[tokio::test]
 async fn wrong_requests_are_told_what_is_wrong() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends(&bea, "hello").await;
     let (c, seq) = (sent.conversation.clone(), sent.seq.unwrap());
-    let authorization = format!("Authorization: Bearer {}", String::from_utf8(server.run(&["token", "ann"]).stdout).unwrap().trim());
+    let authorization = server.authorization(&ann.id);
     let send = |what, body: &str, status, code| Case {
         what,
         method: "POST",
         path: "/v1/messages".into(),
-        body: Some(body.to_owned()),
+        body: Some(body.replace("\"bea\"", &format!("\"{}\"", bea.id))),
         status,
         code,
     };
@@ -122,6 +122,8 @@ async fn wrong_requests_are_told_what_is_wrong() {
         get("an unknown parameter", &format!("{history}?page=2"), 400, "malformed_request"),
         get("two ways at once", &format!("{history}?before=5&after=3"), 400, "malformed_request"),
         get("half a range", &format!("{history}?from_n=5"), 400, "malformed_request"),
+        get("a range backwards", &format!("{history}?from_n=5&to_n=4"), 422, "invalid_field"),
+        get("a seq with a sign", &format!("{history}/+{seq}"), 404, "message_not_found"),
         get("no time", &format!("{history}?before_time=yesterday"), 400, "malformed_request"),
         get("a cursor of nothing", &format!("{history}?cursor=abc"), 400, "invalid_cursor"),
         get("a cursor that is no text", "/v1/conversations?cursor=%FF", 400, "invalid_cursor"),
@@ -131,7 +133,14 @@ async fn wrong_requests_are_told_what_is_wrong() {
         get("no user", "/v1/users/nobody", 404, "user_not_found"),
         get("a path too many", "/v1/nothing", 404, "not_found"),
         get("nothing", "/nothing", 404, "not_found"),
-        Case { what: "a block of oneself", method: "PUT", path: "/v1/blocks/ann".into(), body: None, status: 422, code: "invalid_field" },
+        Case {
+            what: "a block of oneself",
+            method: "PUT",
+            path: format!("/v1/blocks/{}", ann.id),
+            body: None,
+            status: 422,
+            code: "invalid_field",
+        },
         Case {
             what: "a block of nobody",
             method: "PUT",
@@ -203,18 +212,21 @@ async fn wrong_requests_are_told_what_is_wrong() {
 
 #[tokio::test]
 async fn a_field_error_points_to_the_field() {
-    let server = Server::start();
-    let authorization = format!("Authorization: Bearer {}", String::from_utf8(server.run(&["token", "ann"]).stdout).unwrap().trim());
+    let server = Server::shared();
+    let authorization = server.authorization("ann");
     let body = "{\"to\": \"ann\", \"client_id\": \"1\", \"opaque\": {\"content_type\": 5, \"data\": \"\"}}";
     let (_, _, answer) = curl(&server, "/v1/messages", &["-H", &authorization, "-H", "Content-Type: application/json", "-d", body]);
     let problem: serde_json::Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(problem["errors"][0]["pointer"], "/opaque/content_type", "{answer}");
+    let (_, _, answer) = curl(&server, "/v1/conversations?limit=many", &["-H", &authorization]);
+    let problem: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(problem["errors"][0]["pointer"], "limit", "{answer}");
 }
 
 #[tokio::test]
 async fn bodies_that_are_too_large_or_of_another_kind_are_refused() {
-    let server = Server::start();
-    let authorization = format!("Authorization: Bearer {}", String::from_utf8(server.run(&["token", "ann"]).stdout).unwrap().trim());
+    let server = Server::shared();
+    let authorization = server.authorization("ann");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), vec![b' '; 600_000]).unwrap();
     let data = format!("@{}", file.path().display());
@@ -225,6 +237,9 @@ async fn bodies_that_are_too_large_or_of_another_kind_are_refused() {
         let (status, _, answer) = curl(&server, "/v1/messages", &["-H", &authorization, "-H", kind, "-d", "{}"]);
         assert!(status == 415 && answer.contains("unsupported_media_type"), "{answer}");
     }
+    let packed = ["-H", &authorization, "-H", "Content-Type: application/json", "-H", "Content-Encoding: gzip", "-d", "{}"];
+    let (status, _, answer) = curl(&server, "/v1/messages", &packed);
+    assert!(status == 415 && answer.contains("Content-Encoding"), "{answer}");
     std::fs::write(file.path(), b"{\"to\": \"ann\", \"client_id\": \"1\", \"text\": \"\xff\xfe\"}").unwrap();
     let (status, _, answer) =
         curl(&server, "/v1/messages", &["-H", &authorization, "-H", "Content-Type: application/json", "--data-binary", &data]);
@@ -234,7 +249,7 @@ async fn bodies_that_are_too_large_or_of_another_kind_are_refused() {
 
 #[tokio::test]
 async fn heads_that_are_too_large_or_broken_end_their_connection_only() {
-    let server = Server::start();
+    let server = Server::shared();
     let address = server.url.strip_prefix("http://").unwrap();
     let many: String = (0..200).map(|number| format!("x-{number}: y\r\n")).collect();
     let large = format!("x: {}\r\n", "y".repeat(100_000));

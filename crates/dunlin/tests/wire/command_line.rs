@@ -38,7 +38,7 @@ fn developers_mode_listens_on_loopback_only_and_is_off_by_default() {
     let (ok, _, why) = dunlin(&["serve", "--dev", "--listen", "0.0.0.0:0", "--data", dir.path().join("d").to_str().unwrap()]);
     assert!(!ok && why.contains("loopback only"), "{why}");
     assert!(!dir.path().join("d").exists(), "nothing was written");
-    let server = Server::start();
+    let server = Server::shared();
     assert_eq!(curl(&server, "/dev/token", &["-H", "Content-Type: application/json", "-d", "{\"user\": \"alice\"}"]).0, 404);
 }
 
@@ -94,7 +94,7 @@ fn passwords_are_read_from_files_and_never_printed() {
 
 #[tokio::test]
 async fn tokens_of_the_command_line_last_as_long_as_was_said() {
-    let server = Server::start();
+    let server = Server::shared();
     let token = |arguments: &[&str]| String::from_utf8(server.run(&[&["token"], arguments].concat()).stdout).unwrap().trim().to_owned();
     assert!(server.client(&token(&["ann", "--ttl", "15m"])).me().await.is_ok());
     for wrong in [&["ann", "--ttl", "1w"][..], &["ann", "--ttl", "0"], &["not a user"]] {

@@ -8,7 +8,7 @@ use crate::{repeating::curl, server::Server};
 
 #[test]
 fn the_document_lists_what_is_served_and_says_how_to_call_it() {
-    let server = Server::start();
+    let server = Server::shared();
     let (status, _, text) = curl(&server, "/openapi.json", &[]);
     assert_eq!(status, 200);
     let document: Value = serde_json::from_str(&text).unwrap();
@@ -27,7 +27,7 @@ fn the_document_lists_what_is_served_and_says_how_to_call_it() {
 
 #[test]
 fn the_page_for_people_lists_every_code() {
-    let server = Server::start();
+    let server = Server::shared();
     let (status, head, page) = curl(&server, "/docs", &[]);
     assert!(status == 200 && head.contains("text/html") && head.contains("content-security-policy"));
     for code in dunlin_client::protocol::Code::ALL {
@@ -39,8 +39,7 @@ fn the_page_for_people_lists_every_code() {
 fn metrics_need_a_key_unless_they_are_open() {
     let server = Server::start();
     assert_eq!(curl(&server, "/metrics", &[]).0, 401);
-    let token = String::from_utf8(server.run(&["token", "ann"]).stdout).unwrap();
-    assert_eq!(curl(&server, "/metrics", &["-H", &format!("Authorization: Bearer {}", token.trim())]).0, 403);
+    assert_eq!(curl(&server, "/metrics", &["-H", &server.authorization("ann")]).0, 403);
     let (status, _, text) = curl(&server, "/metrics", &["-H", &format!("Authorization: Bearer {}", server.key)]);
     assert!(status == 200 && text.contains("dunlin_troubles") && text.trim_end().ends_with("# EOF"), "{text}");
     assert!(text.contains("dunlin_http_requests_total{method=\"GET\",route=\"/metrics\",status=\"401\"} 1"), "{text}");
@@ -51,7 +50,7 @@ fn metrics_need_a_key_unless_they_are_open() {
 #[test]
 fn web_pages_may_call_if_the_configuration_says_so() {
     let preflight = ["-X", "OPTIONS", "-H", "Origin: https://shop.example", "-H", "Access-Control-Request-Method: POST"];
-    let closed = Server::start();
+    let closed = Server::shared();
     let (_, head, _) = curl(&closed, "/v1/messages", &preflight);
     assert!(!head.contains("access-control-allow-origin"));
     let open = Server::with(&[], &[("DUNLIN_SERVER_CORS_ORIGINS", "https://shop.example")]);
@@ -64,7 +63,7 @@ fn web_pages_may_call_if_the_configuration_says_so() {
 
 #[test]
 fn a_request_id_of_the_callers_own_comes_back() {
-    let server = Server::start();
+    let server = Server::shared();
     assert!(curl(&server, "/healthz", &["-H", "X-Request-Id: my-id.1"]).1.contains("x-request-id: my-id.1"));
     assert!(!curl(&server, "/healthz", &["-H", "X-Request-Id: not ; mine"]).1.contains("not ; mine"));
 }

@@ -173,8 +173,7 @@ struct Scene {
 
 impl Scene {
     async fn new(server: &Server, who: Who) -> Scene {
-        let name = |what: &str| format!("{what}{:016x}", getrandom::u64().unwrap());
-        let (member, other) = (server.person(&name("m")).await, server.person(&name("o")).await);
+        let (member, other) = server.two().await;
         let sent = member.sends(&other, "hello").await;
         let client = match who {
             Anonymous => server.client("").with_timeout(std::time::Duration::from_secs(30)),
@@ -185,7 +184,7 @@ impl Scene {
                 member.client.clone()
             }
             Member => member.client.clone(),
-            Stranger => server.person(&name("s")).await.client,
+            Stranger => server.someone("stranger").await.client,
             Blocked => {
                 other.done(other.client.block(&member.id).await).await;
                 member.client.clone()

@@ -2,17 +2,20 @@
 
 use dunlin_client::protocol::{EditBody, Metadata, Opaque, Outcome, SendBody, SendToBody, Status, Visibility};
 
-use crate::{people::code, server::Server};
+use crate::{
+    people::{code, unique},
+    server::Server,
+};
 
 #[tokio::test]
 async fn a_message_arrives_and_is_unread_until_it_is_read() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends(&bea, "hello").await;
     assert_eq!((sent.outcome, sent.n), (Outcome::Accepted, Some(1)));
     let inbox = bea.inbox().await;
     let preview = inbox[0].last_message.as_ref().unwrap().preview.as_deref();
-    assert_eq!((inbox.len(), inbox[0].unread, inbox[0].other.as_deref(), preview), (1, 1, Some("ann"), Some("hello")));
+    assert_eq!((inbox.len(), inbox[0].unread, inbox[0].other.as_deref(), preview), (1, 1, Some(&*ann.id), Some("hello")));
     assert_eq!(inbox[0].first_unread_at, sent.created_at);
     let read = bea.client.mark_read(&sent.conversation, sent.seq.unwrap()).await;
     bea.done(read).await;
@@ -22,7 +25,7 @@ async fn a_message_arrives_and_is_unread_until_it_is_read() {
 
 #[tokio::test]
 async fn a_retry_returns_the_first_seq_and_another_body_is_refused() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let first = ann.settled(ann.client.send(&bea.id, "1", "hello").await.unwrap()).await;
     let again = ann.settled(ann.client.send(&bea.id, "1", "hello").await.unwrap()).await;
@@ -43,7 +46,7 @@ async fn a_retry_returns_the_first_seq_and_another_body_is_refused() {
 
 #[tokio::test]
 async fn an_older_mark_never_raises_unread() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends_many(&bea, 10).await;
     for up_to in [8, 2] {
@@ -57,7 +60,7 @@ async fn an_older_mark_never_raises_unread() {
 
 #[tokio::test]
 async fn delivered_and_read_show_as_status_and_receipts() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends_many(&bea, 2).await;
     let (conversation, first, second) = (&sent[0].conversation, sent[0].seq.unwrap(), sent[1].seq.unwrap());
@@ -69,15 +72,15 @@ async fn delivered_and_read_show_as_status_and_receipts() {
     bea.done(read).await;
     assert_eq!(status().await, [Status::Delivered, Status::Read]);
     let receipts = ann.client.receipts(conversation, first).await.unwrap();
-    assert_eq!((receipts.read_by, receipts.delivered_to), (vec!["bea".to_owned()], vec![]));
+    assert_eq!((receipts.read_by, receipts.delivered_to), (vec![bea.id.clone()], vec![]));
     let members = ann.client.members(conversation).await.unwrap().data;
-    let bea = members.iter().find(|member| member.user == "bea").unwrap();
+    let bea = members.iter().find(|member| member.user == bea.id).unwrap();
     assert_eq!((bea.read_up_to, bea.delivered_up_to), (Some(first), Some(second)));
 }
 
 #[tokio::test]
 async fn edits_deletions_replies_reactions_and_metadata_show() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let first = ann.sends(&bea, "frist").await;
     let (conversation, seq) = (first.conversation.clone(), first.seq.unwrap());
@@ -98,7 +101,7 @@ async fn edits_deletions_replies_reactions_and_metadata_show() {
     assert_eq!((seen[0].reply_to, &seen[0].metadata), (Some(seq), &metadata));
     assert_eq!(seen[1].text.as_deref(), Some("first"));
     assert!(seen[1].edited_at.is_some());
-    assert_eq!((&*seen[1].reactions[0].emoji, &seen[1].reactions[0].users), ("👍", &vec!["bea".to_owned()]));
+    assert_eq!((&*seen[1].reactions[0].emoji, &seen[1].reactions[0].users), ("👍", &vec![bea.id.clone()]));
     bea.done(bea.client.unreact(&conversation, seq, "👍").await).await;
     assert!(ann.client.message(&conversation, seq).await.unwrap().reactions.is_empty());
 
@@ -108,13 +111,13 @@ async fn edits_deletions_replies_reactions_and_metadata_show() {
     assert_eq!(code(ann.client.message(&conversation, reply.seq.unwrap()).await), "message_not_found");
     bea.done(bea.client.delete_for_everyone(&conversation, reply.seq.unwrap()).await).await;
     let marker = &bea.sees(&conversation).await[0];
-    assert_eq!((&marker.text, marker.deleted_by.as_deref(), marker.metadata.len()), (&None, Some("bea"), 0));
+    assert_eq!((&marker.text, marker.deleted_by.as_deref(), marker.metadata.len()), (&None, Some(&*bea.id), 0));
     assert_eq!(code(bea.client.edit(&conversation, reply.seq.unwrap(), &body).await), "message_deleted");
 }
 
 #[tokio::test]
 async fn opaque_content_comes_back_as_it_was_and_has_no_preview() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let opaque = Opaque { content_type: "application/x-sealed".into(), data: "AAEC/w==".into() };
     let body = SendToBody { to: bea.id.clone(), client_id: "1".into(), opaque: Some(opaque.clone()), ..SendToBody::default() };
@@ -125,28 +128,28 @@ async fn opaque_content_comes_back_as_it_was_and_has_no_preview() {
 
 #[tokio::test]
 async fn a_block_stops_messages_both_ways_and_tells_why() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends(&bea, "hello").await;
-    bea.done(bea.client.block("ann").await).await;
-    assert_eq!(code(ann.client.send("bea", "2", "are you there?").await), "blocked");
-    assert_eq!(code(bea.client.send("ann", "2", "no").await), "blocked");
+    bea.done(bea.client.block(&ann.id).await).await;
+    assert_eq!(code(ann.client.send(&bea.id, "2", "are you there?").await), "blocked");
+    assert_eq!(code(bea.client.send(&ann.id, "2", "no").await), "blocked");
     assert_eq!((bea.unread().await, ann.sees(&sent.conversation).await.len()), (1, 1), "nothing changed");
     let (anns, beas) = (ann.inbox().await.remove(0), bea.inbox().await.remove(0));
     assert_eq!((anns.blocked_me, anns.blocked_by_me, beas.blocked_me, beas.blocked_by_me), (true, false, false, true));
     let blocks = bea.client.blocks().await.unwrap().data;
-    assert_eq!(blocks.iter().map(|block| &*block.user).collect::<Vec<_>>(), ["ann"]);
-    bea.done(bea.client.block("ann").await).await;
+    assert_eq!(blocks.iter().map(|block| &*block.user).collect::<Vec<_>>(), [&*ann.id]);
+    bea.done(bea.client.block(&ann.id).await).await;
     assert_eq!(bea.client.blocks().await.unwrap().data, blocks, "it stands since it first did");
     assert_eq!(code(bea.client.unblock("nobody").await), "user_not_found");
-    bea.done(bea.client.unblock("ann").await).await;
-    let again = ann.settled(ann.client.send("bea", "2", "are you there?").await.unwrap()).await;
+    bea.done(bea.client.unblock(&ann.id).await).await;
+    let again = ann.settled(ann.client.send(&bea.id, "2", "are you there?").await.unwrap()).await;
     assert_eq!(again.outcome, Outcome::Accepted, "a rejected message does not use its client_id up");
 }
 
 #[tokio::test]
 async fn archived_and_deleted_conversations_come_back_with_a_new_message() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let conversation = ann.sends(&bea, "one").await.conversation;
     bea.done(bea.client.archive(&conversation).await).await;
@@ -166,10 +169,10 @@ async fn archived_and_deleted_conversations_come_back_with_a_new_message() {
 
 #[tokio::test]
 async fn notes_to_self_are_never_unread() {
-    let server = Server::start();
-    let ann = server.person("ann").await;
+    let server = Server::shared();
+    let ann = server.someone("ann").await;
     let sent = ann.sends(&ann, "milk").await;
-    assert_eq!((ann.unread().await, ann.inbox().await[0].other.as_deref()), (0, Some("ann")));
+    assert_eq!((ann.unread().await, ann.inbox().await[0].other.as_deref()), (0, Some(&*ann.id)));
     assert_eq!(ann.texts(&sent.conversation).await, [Some("milk".to_owned())]);
 }
 
@@ -193,27 +196,26 @@ async fn the_system_and_robots_may_post_anywhere() {
 
 #[tokio::test]
 async fn users_are_made_by_the_host_or_by_their_first_token() {
-    let server = Server::start();
-    let ann = server.person("ann").await;
+    let server = Server::shared();
+    let (ann, bea, cleo) = (server.someone("ann").await, unique("bea"), unique("cleo"));
     assert_eq!(code(ann.client.send("nobody", "1", "hello").await), "user_not_found");
     let body = serde_json::from_str(r#"{"display_name": "Bea", "metadata": {"plan": "gold"}}"#).unwrap();
-    let made = server.host().put_user("bea", &body).await.unwrap();
+    let made = server.host().put_user(&bea, &body).await.unwrap();
     assert_eq!((made.display_name.as_deref(), made.metadata["plan"].as_str()), (Some("Bea"), "gold"));
-    ann.client.send("bea", "1", "hello").await.unwrap();
+    ann.client.send(&bea, "1", "hello").await.unwrap();
     let changed = ann.client.change_me(&serde_json::from_str(r#"{"display_name": "Ann"}"#).unwrap()).await.unwrap();
-    assert_eq!(server.host().user("ann").await.unwrap(), changed);
+    assert_eq!(server.host().user(&ann.id).await.unwrap(), changed);
     assert_eq!(ann.client.me().await.unwrap().display_name.as_deref(), Some("Ann"));
-    let cleared = server.host().put_user("bea", &serde_json::from_str(r#"{"display_name": null}"#).unwrap()).await.unwrap();
+    let cleared = server.host().put_user(&bea, &serde_json::from_str(r#"{"display_name": null}"#).unwrap()).await.unwrap();
     assert_eq!((cleared.display_name, cleared.metadata.len()), (None, 1), "what is not named stays");
-    let token = server.run(&["token", "cleo"]).stdout;
-    let cleo = server.client(String::from_utf8(token).unwrap().trim());
-    assert_eq!(cleo.me().await.unwrap().id, "cleo");
-    ann.client.send("cleo", "2", "welcome").await.unwrap();
+    let token = server.run(&["token", &cleo]).stdout;
+    assert_eq!(server.client(String::from_utf8(token).unwrap().trim()).me().await.unwrap().id, cleo);
+    ann.client.send(&cleo, "2", "welcome").await.unwrap();
 }
 
 #[tokio::test]
 async fn a_user_has_room_for_so_many_emojis_on_a_message() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends(&bea, "look").await;
     let (conversation, seq) = (sent.conversation, sent.seq.unwrap());

@@ -21,7 +21,12 @@ impl Server {
     }
 
     pub async fn two(&self) -> (Person, Person) {
-        (self.person("ann").await, self.person("bea").await)
+        (self.someone("ann").await, self.someone("bea").await)
+    }
+
+    /// With that name and a number, for a server that is shared.
+    pub async fn someone(&self, name: &str) -> Person {
+        self.person(&unique(name)).await
     }
 }
 
@@ -87,6 +92,10 @@ impl Person {
     pub async fn texts(&self, conversation: &str) -> Vec<Option<String>> {
         self.sees(conversation).await.into_iter().map(|message| message.text).collect()
     }
+}
+
+pub fn unique(name: &str) -> String {
+    format!("{name}{:016x}", getrandom::u64().unwrap())
 }
 
 pub fn code(result: Result<impl std::fmt::Debug, Error>) -> String {

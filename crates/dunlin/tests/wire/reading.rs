@@ -7,7 +7,7 @@ use crate::{people::code, server::Server};
 
 #[tokio::test]
 async fn every_way_into_a_history_meets_the_others() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends_many(&bea, 25).await;
     let conversation = &sent[0].conversation;
@@ -50,10 +50,13 @@ async fn every_way_into_a_history_meets_the_others() {
 
 #[tokio::test]
 async fn an_inbox_is_paged_without_skipping_and_a_cursor_belongs_to_its_query() {
-    let server = Server::start();
-    let ann = server.person("ann").await;
-    for number in 0..12 {
-        server.person(&format!("friend{number}")).await.sends(&ann, "hi").await;
+    let server = Server::shared();
+    let ann = server.someone("ann").await;
+    let mut friends = Vec::new();
+    for _ in 0..12 {
+        let friend = server.someone("friend").await;
+        friend.sends(&ann, "hi").await;
+        friends.insert(0, friend.id);
     }
     let (mut seen, mut cursor) = (Vec::new(), None::<String>);
     loop {
@@ -68,7 +71,7 @@ async fn an_inbox_is_paged_without_skipping_and_a_cursor_belongs_to_its_query() 
             None => break,
         }
     }
-    assert_eq!(seen, (0..12).rev().map(|number| format!("friend{number}")).collect::<Vec<_>>(), "most recent first, each once");
+    assert_eq!(seen, friends, "most recent first, each once");
     let cursor = cursor.unwrap();
     assert_eq!(code(ann.client.feed().cursor(&cursor).get().await), "invalid_cursor");
     let unread = ann.client.unread().await.unwrap();
@@ -79,7 +82,7 @@ async fn an_inbox_is_paged_without_skipping_and_a_cursor_belongs_to_its_query() 
 
 #[tokio::test]
 async fn a_feed_resumes_from_what_is_safe() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let first = ann.sends(&bea, "one").await;
     let feed = bea.client.feed().at_least(&first.token).get().await.unwrap();
@@ -96,10 +99,10 @@ async fn a_feed_resumes_from_what_is_safe() {
 
 #[tokio::test]
 async fn a_read_that_names_a_token_sees_its_write() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     for number in 0..20 {
-        let sent = ann.client.send("bea", &number.to_string(), "hello").await.unwrap();
+        let sent = ann.client.send(&bea.id, &number.to_string(), "hello").await.unwrap();
         let page = bea.client.history(&sent.conversation).at_least(&sent.token).limit(1).get().await.unwrap();
         assert_eq!(page.data[0].client_id, number.to_string());
     }
@@ -111,15 +114,15 @@ async fn a_read_that_names_a_token_sees_its_write() {
 
 #[tokio::test]
 async fn what_is_unchanged_is_not_sent_again() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends(&bea, "hello").await;
     let path = format!("/v1/conversations/{}?messages=10", sent.conversation);
     let ask = |tag: Option<String>| {
-        let (url, token) = (format!("{}{path}", server.url), server.run(&["token", "bea"]).stdout);
+        let url = format!("{}{path}", server.url);
         let mut command = std::process::Command::new("curl");
         command.args(["-s", "-o", "/dev/null", "-w", "%{http_code} %header{etag}", &url]);
-        command.args(["-H", &format!("Authorization: Bearer {}", String::from_utf8(token).unwrap().trim())]);
+        command.args(["-H", &server.authorization(&bea.id)]);
         if let Some(tag) = tag {
             command.args(["-H", &format!("If-None-Match: {tag}")]);
         }
@@ -139,7 +142,7 @@ async fn what_is_unchanged_is_not_sent_again() {
 
 #[tokio::test]
 async fn a_read_mark_may_bring_the_conversation_with_it() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends_many(&bea, 3).await;
     let path = format!("/v1/conversations/{}/read?include=conversation", sent[0].conversation);

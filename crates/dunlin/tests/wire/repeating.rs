@@ -20,11 +20,10 @@ pub fn curl(server: &Server, path: &str, arguments: &[&str]) -> (u16, String, St
 
 #[tokio::test]
 async fn a_request_with_the_same_idempotency_key_gets_the_first_answer_again() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let sent = ann.sends_many(&bea, 2).await;
-    let token = String::from_utf8(server.run(&["token", "bea"]).stdout).unwrap();
-    let authorization = format!("Authorization: Bearer {}", token.trim());
+    let authorization = server.authorization(&bea.id);
     let path = format!("/v1/conversations/{}/read", sent[0].conversation);
     let mark = |index: usize, key: &str| {
         let body = format!("{{\"up_to\": {}}}", sent[index].seq.unwrap());
@@ -48,12 +47,11 @@ async fn a_request_with_the_same_idempotency_key_gets_the_first_answer_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_with_one_idempotency_key_at_once_are_one_and_the_server_goes_on() {
-    let server = Server::start();
-    server.two().await;
-    let token = String::from_utf8(server.run(&["token", "ann"]).stdout).unwrap();
-    let authorization = format!("Authorization: Bearer {}", token.trim());
-    let body = r#"{"to": "bea", "client_id": "1", "text": "hello"}"#;
-    let arguments = ["-H", &authorization, "-H", "Idempotency-Key: k", "-H", "Content-Type: application/json", "-d", body];
+    let server = Server::shared();
+    let (ann, bea) = server.two().await;
+    let authorization = server.authorization(&ann.id);
+    let body = format!(r#"{{"to": "{}", "client_id": "1", "text": "hello"}}"#, bea.id);
+    let arguments = ["-H", &authorization, "-H", "Idempotency-Key: k", "-H", "Content-Type: application/json", "-d", &body];
     let answers: Vec<_> = std::thread::scope(|scope| {
         let calls: Vec<_> = (0..8).map(|_| scope.spawn(|| curl(&server, "/v1/messages", &arguments))).collect();
         calls.into_iter().map(|call| call.join().unwrap()).collect()
@@ -66,7 +64,7 @@ async fn requests_with_one_idempotency_key_at_once_are_one_and_the_server_goes_o
 
 #[tokio::test]
 async fn a_reply_that_is_sent_again_is_the_same_though_what_it_replied_to_is_gone() {
-    let server = Server::start();
+    let server = Server::shared();
     let (ann, bea) = server.two().await;
     let first = ann.sends(&bea, "where?").await;
     let (conversation, target) = (first.conversation, first.seq.unwrap());
@@ -82,8 +80,7 @@ async fn a_reply_that_is_sent_again_is_the_same_though_what_it_replied_to_is_gon
 #[tokio::test]
 async fn who_calls_too_often_is_told_when_to_come_back() {
     let server = Server::with(&[], &[("DUNLIN_LIMITS_USER_PER_S", "2"), ("DUNLIN_LIMITS_USER_BURST", "3")]);
-    let token = |user| format!("Authorization: Bearer {}", String::from_utf8(server.run(&["token", user]).stdout).unwrap().trim());
-    let (ann, bea) = (token("ann"), token("bea"));
+    let (ann, bea) = (server.authorization("ann"), server.authorization("bea"));
     let answers: Vec<_> = (0..5).map(|_| curl(&server, "/v1/me", &["-H", &ann])).collect();
     assert_eq!(answers[0].0, 200);
     assert!(

@@ -1,9 +1,10 @@
-//! A `dunlin serve` of its own for each test.
+//! A `dunlin serve` for tests: one that they share, or one of a test's own.
 
 use std::{
     io::{BufRead as _, BufReader},
     path::PathBuf,
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, Weak},
 };
 
 use dunlin_client::Client;
@@ -21,6 +22,18 @@ pub struct Server {
 }
 
 impl Server {
+    /// For tests whose users are their own: making the tables of a cluster lasts longer than all of them. It ends with the last test that holds it.
+    pub fn shared() -> Arc<Server> {
+        static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+        // Whoever panicked there has left no half of it.
+        let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        shared.upgrade().unwrap_or_else(|| {
+            let server = Arc::new(Server::start());
+            *shared = Arc::downgrade(&server);
+            server
+        })
+    }
+
     pub fn start() -> Server {
         Server::with(&[], &[])
     }
@@ -66,6 +79,11 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
         command.envs(self.place.iter().flat_map(|place| place.environment.iter().cloned())).env("DUNLIN_LOG", "warn");
         command.args(arguments).arg("--data").arg(self.data()).output().unwrap()
+    }
+
+    /// The header with a token that the command line made.
+    pub fn authorization(&self, user: &str) -> String {
+        format!("Authorization: Bearer {}", String::from_utf8(self.run(&["token", user]).stdout).unwrap().trim())
     }
 
     pub fn id(&self) -> u32 {

@@ -31,7 +31,7 @@ fn signed(server: &Server, header: &Header, claims: &Value) -> String {
 
 #[tokio::test]
 async fn tokens_that_are_not_right_are_refused_and_the_reason_has_a_code() {
-    let server = Server::start();
+    let server = Server::shared();
     let hs256 = Header::new(Algorithm::HS256);
     let token = |claims: Value| signed(&server, &hs256, &claims);
     assert!(server.client(&token(claims())).me().await.is_ok());
@@ -66,31 +66,31 @@ async fn tokens_that_are_not_right_are_refused_and_the_reason_has_a_code() {
 
 #[tokio::test]
 async fn a_token_for_reading_does_not_write() {
-    let server = Server::start();
-    server.person("bea").await;
+    let server = Server::shared();
+    let bea = server.someone("bea").await;
     let token = signed(&server, &Header::new(Algorithm::HS256), &with("scope", json!("read")));
     let reader = server.client(&token);
     assert!(reader.inbox().get().await.is_ok());
-    assert_eq!(code(reader.send("bea", "1", "hello").await), "scope_missing");
+    assert_eq!(code(reader.send(&bea.id, "1", "hello").await), "scope_missing");
     let token = signed(&server, &Header::new(Algorithm::HS256), &with("scope", json!("read write")));
-    assert!(server.client(&token).send("bea", "1", "hello").await.is_ok());
+    assert!(server.client(&token).send(&bea.id, "1", "hello").await.is_ok());
 }
 
 #[tokio::test]
 async fn revoked_tokens_are_refused_and_later_ones_are_good() {
-    let server = Server::start();
+    let server = Server::shared();
     let host = server.host();
-    let ann = server.person("ann").await;
+    let ann = server.someone("ann").await;
     assert!(ann.client.me().await.is_ok());
-    host.revoke_tokens("ann").await.unwrap();
+    host.revoke_tokens(&ann.id).await.unwrap();
     assert_eq!(code(ann.client.me().await), "token_revoked");
-    let later = host.mint_token("ann", &TokenBody { ttl_s: Some(60) }).await.unwrap().token;
+    let later = host.mint_token(&ann.id, &TokenBody { ttl_s: Some(60) }).await.unwrap().token;
     assert!(server.client(&later).me().await.is_ok());
 }
 
 #[tokio::test]
 async fn server_keys_are_made_listed_and_revoked_while_the_server_runs() {
-    let server = Server::start();
+    let server = Server::shared();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let key = text(server.run(&["key", "new", "--name", "the shop", "--scope", "users"]).stdout);
     let key = key.trim();
