@@ -151,7 +151,10 @@ pub(crate) fn conversation(text: &str) -> Result<ConversationId> {
 /// What is no seq names no message.
 pub(crate) fn message(text: &str) -> Result<Seq> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text);
-    digits.and_then(|text| text.parse().ok()).and_then(Seq::from_u64).ok_or_else(|| refuse(Code::MessageNotFound, "there is no such message"))
+    digits
+        .and_then(|text| text.parse().ok())
+        .and_then(Seq::from_u64)
+        .ok_or_else(|| refuse(Code::MessageNotFound, "there is no such message"))
 }
 
 /// A seq that a body or a query brings.

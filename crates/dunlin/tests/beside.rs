@@ -2,12 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
-#[cfg(feature = "engines")]
-#[path = "support/node.rs"]
-mod node;
-#[cfg(feature = "engines")]
-#[path = "wire/profile.rs"]
-mod profile;
 mod support;
 
 use std::{sync::Arc, time::Duration};
@@ -123,28 +117,4 @@ async fn a_block_that_was_set_aside_is_copied_when_it_comes_back() {
     dunlin_app::unpark(&*engine.app.log, &*engine.app.ids, key, None).await.unwrap();
     copies(&engine).bring_forward(WHOLE_LOG, projected(&engine).await).await.unwrap();
     assert_eq!(copied(&*engine.app.directory, ann).await, [(bea.clone(), true)]);
-}
-
-#[cfg(feature = "engines")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_of_a_cluster_copies_blocks_into_postgres() {
-    use dunlin::{cluster, config::Config};
-    use dunlin_client::{Client, protocol::TokenBody};
-
-    let place = profile::Place::of_cluster();
-    let file = place.environment.iter().find(|(name, _)| name == "DUNLIN_CONFIG").unwrap().1.clone();
-    let (config, _) = Config::load(Some(file.as_ref()), place.environment.iter().cloned(), &[]).unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let node = node::Node::start(&place, &dir.path().join("data"));
-    let host = Client::new(node.url.parse().unwrap(), node.key.as_ref().unwrap());
-    host.put_user("bea", &Default::default()).await.unwrap();
-    let token = host.mint_token("ann", &TokenBody::default()).await.unwrap().token;
-    Client::new(node.url.parse().unwrap(), &token).block("bea").await.unwrap();
-    let directory = dunlin_postgres::Directory::open(&cluster::postgres(&config).unwrap()).await.unwrap();
-    let mut tries = 0;
-    while copied(&directory, &user("ann")).await != [(user("bea"), true)] {
-        tries += 1;
-        assert!(tries < 300, "it is not copied");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
 }

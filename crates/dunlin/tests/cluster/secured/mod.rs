@@ -1,13 +1,7 @@
 //! PostgreSQL and Redis that speak TLS and ask for a password: a node works with them; and what is wrong with its way in, it says in a
 //! sentence that holds no secret. (Kafka and Cassandra over TLS take a build with the feature `tls`.)
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
-
 mod authority;
-#[path = "../support/node.rs"]
-mod node;
-#[path = "../wire/profile.rs"]
-mod profile;
 mod servers;
 
 use std::{
@@ -24,10 +18,10 @@ use dunlin_client::{
     protocol::{Outcome, TokenBody},
 };
 use dunlin_contract::listed;
-use node::Node;
-use profile::Place;
 use servers::{HOST, Postgres, Redis, USER};
 use tempfile::TempDir;
+
+use crate::{node::Node, profile::Place};
 
 /// A guard against hanging, nothing more.
 const HUNG: Duration = Duration::from_secs(120);

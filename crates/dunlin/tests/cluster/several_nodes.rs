@@ -1,13 +1,6 @@
 //! Three servers on the same engines, under load, while one of them is killed, and one stops for so long that others take over from it and
 //! then comes back as if nothing had been: everything that was acknowledged is there once, in order, and counted right.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
-
-#[path = "support/node.rs"]
-mod node;
-#[path = "wire/profile.rs"]
-mod profile;
-
 use std::{
     process::Command,
     sync::{
@@ -21,8 +14,8 @@ use dunlin_client::{
     Client,
     protocol::{Outcome, TokenBody},
 };
-use node::Node;
-use profile::Place;
+
+use crate::{node::Node, profile::Place};
 
 /// Longer than a member of the group may be silent.
 const LONGER_THAN_A_SESSION: Duration = Duration::from_secs(14);

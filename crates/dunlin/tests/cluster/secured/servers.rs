@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::authority::Authority;
+use super::authority::Authority;
 
 /// The only name that certificates give.
 pub const HOST: &str = "127.0.0.1";

@@ -1,8 +1,6 @@
 //! Shards and server keys in PostgreSQL, from the command line. Needs no other engine: DUNLIN_TEST_POSTGRES names one, in which databases are
 //! made.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
-
 use std::{fs, path::PathBuf, process::Command};
 
 use dunlin::{cluster, config::Config};

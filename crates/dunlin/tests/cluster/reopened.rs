@@ -1,12 +1,5 @@
 //! The log of a cluster is lost: nodes refuse the one that took its place until the operator says so, and then go on behind what there was.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
-
-#[path = "support/node.rs"]
-mod node;
-#[path = "wire/profile.rs"]
-mod profile;
-
 use std::{
     path::Path,
     process::{Command, ExitStatus, Output, Stdio},
@@ -17,13 +10,13 @@ use dunlin_client::{
     Client,
     protocol::{Message, Outcome, TokenBody},
 };
-use node::Node;
-use profile::Place;
 use rdkafka::{
     ClientConfig,
     admin::{AdminClient, AdminOptions},
     client::DefaultClientContext,
 };
+
+use crate::{node::Node, profile::Place};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

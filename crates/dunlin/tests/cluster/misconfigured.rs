@@ -1,12 +1,5 @@
 //! A node whose engines are not as its configuration says does not start: it says why in a sentence, and writes nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
-
-#[path = "support/node.rs"]
-mod node;
-#[path = "wire/profile.rs"]
-mod profile;
-
 use std::{
     env, fs,
     io::{Read as _, Write as _},
@@ -18,8 +11,8 @@ use std::{
 use dunlin::{clocks, cluster, config::Config};
 use dunlin_model::Millis;
 use dunlin_ports::Clock;
-use node::Node;
-use profile::Place;
+
+use crate::{node::Node, profile::Place};
 
 /// What is wrong with the configuration, and what the refusal must say.
 struct Mistake<'a> {
