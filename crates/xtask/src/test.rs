@@ -3,12 +3,14 @@
 //! Progress goes to stderr, so that stdout carries what cargo and the tests print and nothing else.
 
 use std::{
+    panic::resume_unwind,
     path::Path,
     process::Command,
+    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
     args::TestRequest,
@@ -113,21 +115,29 @@ impl Part {
 pub const ENGINES: &str =
     "dunlin/engines,dunlin-blobs/engines,dunlin-cassandra/engines,dunlin-kafka/engines,dunlin-postgres/engines,dunlin-redis/engines";
 
+/// The workspace, not some packages: those would want their dependencies with fewer features, and build them all again.
+const TEST_ALL: &[&str] = &["test", "--workspace", "--locked", "--features", ENGINES];
+
 /// Everything: what needs no engines, the adapters' promises on real ones, the wire tests on a server that uses them all, and some failures.
 fn cluster(root: &Path) -> Result<()> {
-    let engines = engines::ensure(root, engines::request::Options { s3: engines::request::S3::InAny, ..Default::default() })?;
-    let run = |args: &[&str], profile: &str| {
-        // The workspace, not some packages: those would want their dependencies with fewer features, and build them all again.
-        let args = [&["test", "--workspace", "--locked", "--features", ENGINES], args].concat();
-        let line = format!("cargo {}", args.join(" "));
-        eprintln!("    DUNLIN_TEST_PROFILE={profile} {line}");
+    let options = engines::request::Options { s3: engines::request::S3::InAny, ..Default::default() };
+    // They are downloaded and started while the tests are compiled.
+    let (engines, built) = beside(|| engines::ensure(root, options), || run_cargo(root, &[TEST_ALL, &["--no-run"]].concat()));
+    let engines = engines?;
+    let command = |profile: &str, args: &[&str]| {
+        let args = [TEST_ALL, args, &["--test-threads=4"]].concat();
+        let line = format!("DUNLIN_TEST_PROFILE={profile} cargo {}", args.join(" "));
         let mut command = Command::new(cargo());
         command.args(args).envs(engines.env.iter().cloned()).env("DUNLIN_TEST_PROFILE", profile).current_dir(root);
-        run_to_success(&line, &mut command)
+        eprintln!("    {line}");
+        (line, command)
     };
-    let tested = run(&[], "embedded");
-    // Each of them mostly waits for the tables that are made for it.
-    let tested = tested.and_then(|()| run(&["--test", "wire", "--", "--test-threads=4"], "cluster"));
+    let tested = built.and_then(|()| {
+        let (all, wire) = (command("embedded", &["--"]), command("cluster", &["--test", "wire", "--"]));
+        // Both mostly wait: for processes that they start, and for tables that are made for them.
+        let (wire, all) = beside(|| run_at_once(wire), || run_to_success(&all.0, &mut { all.1 }));
+        all.and(wire)
+    });
     // Last, for it hurts the engines.
     let tested = tested.and_then(|()| faults::short(root, &engines));
     // What ran before goes on.
@@ -158,6 +168,24 @@ pub fn run_to_success(line: &str, command: &mut Command) -> Result<()> {
         bail!("`{line}` ended with {status}");
     }
     Ok(())
+}
+
+/// What it prints comes at its end, not in between what others print.
+fn run_at_once((line, mut command): (String, Command)) -> Result<()> {
+    let output = command.output().with_context(|| format!("failed to start `{line}`"))?;
+    eprint!("    {line}\n{}", String::from_utf8_lossy(&output.stderr));
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    ensure!(output.status.success(), "`{line}` ended with {}", output.status);
+    Ok(())
+}
+
+/// Both, the first in a thread of its own.
+fn beside<A: Send, B>(first: impl FnOnce() -> A + Send, second: impl FnOnce() -> B) -> (A, B) {
+    thread::scope(|scope| {
+        let first = scope.spawn(first);
+        let second = second();
+        (first.join().unwrap_or_else(|panicked| resume_unwind(panicked)), second)
+    })
 }
 
 fn seconds(duration: Duration) -> String {
