@@ -10,7 +10,7 @@ use std::{
 };
 
 use dunlin_ports::Breaker;
-use futures::future::join;
+use futures::future::{join, join3};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout, timeout_at},
@@ -281,6 +281,23 @@ impl Loan {
             // The server has refused it, and so the transaction.
             Ok((Err(error), _)) if error.code().is_some() => Err(of_statement(&self.pool.name, &error)),
             Ok((Err(error), _) | (_, Err(error))) => Err(of_commit(&self.pool.name, &error)),
+            Err(_) => Err(self.unconfirmed()),
+        }
+    }
+
+    /// What begins a transaction, a statement and the end, in one round trip. Nothing is committed if either fails.
+    pub async fn transaction(self, begin: &str, sql: &str, given: &[Given<'_>]) -> Result<Vec<Row>, Fault> {
+        let client = self.client();
+        // Sent in this order.
+        let all = join3(client.simple_query(begin), client.query_typed(sql, given), client.batch_execute("COMMIT"));
+        match timeout_at(self.patience(), all).await {
+            Ok((Ok(_), Ok(rows), Ok(()))) => {
+                self.confirmed();
+                Ok(rows)
+            }
+            // The server has refused it, and so the transaction.
+            Ok((Err(error), ..) | (_, Err(error), _)) if error.code().is_some() => Err(of_statement(&self.pool.name, &error)),
+            Ok((Err(error), ..) | (_, Err(error), _) | (.., Err(error))) => Err(of_commit(&self.pool.name, &error)),
             Err(_) => Err(self.unconfirmed()),
         }
     }

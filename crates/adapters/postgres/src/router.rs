@@ -12,7 +12,6 @@ use std::{
 };
 
 use dunlin_ports::StoreError;
-use futures::future::join;
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_postgres::{Row, SimpleQueryRow};
 use tracing::{info, warn};
@@ -111,14 +110,11 @@ impl Router {
         standing(shard, loan, &begun).await
     }
 
-    /// The same, and the rows of a first statement, in one round trip. It may run where the shard is not: it must change nothing.
-    pub async fn begin_reading(&self, shard: Shard, deadline: Instant, sql: &str, given: &[Given<'_>]) -> Result<(Loan, Vec<Row>), Fault> {
+    /// The rows of a statement that is a transaction of its own, in which the shard stays where it is; all in one round trip. It must write only
+    /// where [`takes_writes`] is true.
+    pub async fn write(&self, shard: Shard, deadline: Instant, sql: &str, given: &[Given<'_>]) -> Result<Vec<Row>, Fault> {
         let loan = self.pool(shard).get_to_write(deadline).await?;
-        let begin = beginning(shard);
-        // Sent in this order.
-        let (begun, rows) = join(loan.run(&begin), loan.query(sql, given)).await;
-        let loan = standing(shard, loan, &begun?).await?;
-        Ok((loan, rows?))
+        loan.transaction(&locking(shard), sql, given).await
     }
 
     /// In the order of the configuration.
@@ -174,15 +170,19 @@ impl Router {
     }
 }
 
+/// Whether a shard is here and takes writes, for a statement after the lock.
+pub fn takes_writes(shard: Shard) -> String {
+    format!("EXISTS (SELECT FROM dunlin.shards WHERE shard = {shard} AND phase = '{}')", Phase::Active.as_str())
+}
+
+/// Each statement has a snapshot of its own, so a shard's phase is as of after the lock.
+fn locking(shard: Shard) -> String {
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {shard})")
+}
+
 fn beginning(shard: Shard) -> String {
-    // Each statement has a snapshot of its own, so the phase is as of after the lock.
-    format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED;
-         SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, {shard});
-         SET LOCAL search_path TO {schema};
-         SELECT phase FROM dunlin.shards WHERE shard = {shard}",
-        schema = shard.schema(),
-    )
+    let (lock, schema) = (locking(shard), shard.schema());
+    format!("{lock}; SET LOCAL search_path TO {schema}; SELECT phase FROM dunlin.shards WHERE shard = {shard}")
 }
 
 /// The loan, if what the beginning found is a shard that takes writes.
@@ -194,13 +194,17 @@ async fn standing(shard: Shard, loan: Loan, begun: &[SimpleQueryRow]) -> Result<
         Some(Phase::Frozen | Phase::Ready) => {
             loan.run("ROLLBACK").await?;
             loan.give_back();
-            Err(Fault::Passing(format!("shard {shard} is being moved and can only be read for a moment")))
+            Err(being_moved(shard))
         }
         Some(Phase::Behind | Phase::Moved) | None => {
             loan.run("ROLLBACK").await?;
             Err(elsewhere(shard, loan))
         }
     }
+}
+
+pub fn being_moved(shard: Shard) -> Fault {
+    Fault::Passing(format!("shard {shard} is being moved and can only be read for a moment"))
 }
 
 /// Gives back the connection: there is nothing wrong with that.

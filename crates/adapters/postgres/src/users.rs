@@ -1,6 +1,6 @@
 //! Users.
 
-use dunlin_model::{Millis, Name, PhoneNumber, User, UserChange, UserId, decode, encode};
+use dunlin_model::{Field, Millis, Name, PhoneNumber, User, UserChange, UserId, decode, encode};
 use tokio::time::Instant;
 use tokio_postgres::{Row, types::Type};
 
@@ -8,26 +8,42 @@ use crate::{
     columns::{get, millis, ms, parsed},
     error::Fault,
     pool::Loan,
-    router::Router,
+    router::{Router, being_moved, takes_writes},
     shard::Shard,
 };
 
 const COLUMNS: &str = "id, display_name, metadata, phone, created_at, updated_at";
 
 pub async fn upsert(router: &Router, id: &UserId, change: &UserChange, at: Millis, deadline: Instant) -> Result<User, Fault> {
-    let shard = Shard::of(id.as_str());
-    loop {
-        let (work, found) = router.begin_reading(shard, deadline, &locking(), &[(&id.as_str(), Type::TEXT)]).await?;
-        if let Some(before) = found.first().map(user).transpose()? {
-            let user = before.changed(change.clone(), at);
-            commit_changed(work, &before, &user).await?;
-            return Ok(user);
-        }
-        let user = User::new(id.clone(), change.clone(), at);
-        if commit_insert(work, &user).await? {
-            return Ok(user);
-        }
-        // Someone else has made the user in between. Users stay, so this happens once.
+    let (shard, new) = (Shard::of(id.as_str()), User::new(id.clone(), change.clone(), at));
+    let given = [
+        (&new.id.as_str() as _, Type::TEXT),
+        (&new.display_name.as_ref().map(Name::as_str) as _, Type::TEXT),
+        (&new.metadata.as_ref().map(encode) as _, Type::BYTEA),
+        (&ms(at) as _, Type::INT8),
+        (&matches!(change.display_name, Field::Keep) as _, Type::BOOL),
+        (&matches!(change.metadata, Field::Keep) as _, Type::BOOL),
+    ];
+    // What a user is after a change, the model says; this is the same in SQL. No row where nothing changes.
+    let sql = format!(
+        "INSERT INTO {schema}.users AS old (id, display_name, metadata, created_at, updated_at)
+         SELECT $1, $2, $3, $4, $4 WHERE {takes_writes}
+         ON CONFLICT (id) DO UPDATE SET
+             display_name = CASE WHEN $5 THEN old.display_name ELSE $2 END,
+             metadata = CASE WHEN $6 THEN old.metadata ELSE $3 END,
+             updated_at = greatest(old.updated_at, $4)
+         WHERE NOT $5 AND old.display_name IS DISTINCT FROM $2 OR NOT $6 AND old.metadata IS DISTINCT FROM $3
+         RETURNING {COLUMNS}",
+        schema = shard.schema(),
+        takes_writes = takes_writes(shard),
+    );
+    if let Some(row) = router.write(shard, deadline, &sql, &given).await?.first() {
+        return user(row);
+    }
+    match read(router, id, deadline).await? {
+        Some(user) if user.changed(change.clone(), at) == user => Ok(user),
+        // Or someone else has just changed the user.
+        _ => Err(being_moved(shard)),
     }
 }
 
@@ -45,24 +61,8 @@ pub async fn existing(router: &Router, shard: Shard, ids: &[&str], deadline: Ins
 
 /// Nobody else changes this user until the end of the transaction.
 pub async fn locked(work: &Loan, id: &UserId) -> Result<Option<User>, Fault> {
-    work.query(&locking(), &[(&id.as_str(), Type::TEXT)]).await?.first().map(user).transpose()
-}
-
-fn locking() -> String {
-    format!("SELECT {COLUMNS} FROM users WHERE id = $1 FOR UPDATE")
-}
-
-async fn commit_insert(work: Loan, user: &User) -> Result<bool, Fault> {
-    let sql = format!("INSERT INTO users ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING RETURNING id");
-    let given = [
-        (&user.id.as_str() as _, Type::TEXT),
-        (&user.display_name.as_ref().map(Name::as_str) as _, Type::TEXT),
-        (&user.metadata.as_ref().map(encode) as _, Type::BYTEA),
-        (&user.phone.as_ref().map(PhoneNumber::as_str) as _, Type::TEXT),
-        (&ms(user.created_at) as _, Type::INT8),
-        (&ms(user.updated_at) as _, Type::INT8),
-    ];
-    Ok(!work.commit_with(&sql, &given).await?.is_empty())
+    let sql = format!("SELECT {COLUMNS} FROM users WHERE id = $1 FOR UPDATE");
+    work.query(&sql, &[(&id.as_str(), Type::TEXT)]).await?.first().map(user).transpose()
 }
 
 pub async fn commit_changed(work: Loan, before: &User, user: &User) -> Result<(), Fault> {
