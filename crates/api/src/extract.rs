@@ -169,9 +169,12 @@ pub(crate) fn user(pointer: &str, text: &str) -> Result<UserId> {
 pub(crate) const LIMIT_DEFAULT: usize = 50;
 
 pub(crate) fn limit(wanted: Option<usize>) -> Result<usize> {
+    wanted.map_or(Ok(LIMIT_DEFAULT), |wanted| page_len("limit", wanted))
+}
+
+pub(crate) fn page_len(parameter: &str, wanted: usize) -> Result<usize> {
     match wanted {
-        None => Ok(LIMIT_DEFAULT),
-        Some(limit @ 1..=dunlin_app::PAGE_MAX) => Ok(limit),
-        Some(_) => Err(invalid("limit", format!("must be 1 to {}", dunlin_app::PAGE_MAX))),
+        1..=dunlin_app::PAGE_MAX => Ok(wanted),
+        _ => Err(invalid(parameter, format!("must be 1 to {}", dunlin_app::PAGE_MAX))),
     }
 }

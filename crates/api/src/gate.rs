@@ -32,6 +32,9 @@ pub(crate) async fn pass(api: &Api, router: Router, mut request: Request) -> Res
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let mut response = match &identity {
         Identity::User { may_write: false, .. } if !reads => refuse(Code::ScopeMissing, "this token may only read").into_response(),
+        _ if has_unknown_query(api, &request) => {
+            refuse(Code::MalformedRequest, "this operation takes no parameters behind the question mark").into_response()
+        }
         _ => {
             request.extensions_mut().insert(identity.clone());
             idempotency::serve(api, &identity, request, router).await.into_response()
@@ -39,4 +42,9 @@ pub(crate) async fn pass(api: &Api, router: Router, mut request: Request) -> Res
     };
     standing.tell(response.headers_mut());
     Ok(response)
+}
+
+fn has_unknown_query(api: &Api, request: &Request) -> bool {
+    request.uri().query().is_some_and(|query| !query.is_empty())
+        && api.routes.at(request.uri().path()).is_ok_and(|found| !found.value.takes_query(request.method()))
 }

@@ -32,7 +32,7 @@ pub(crate) async fn answer(api: Api, router: Router, request: Request) -> Result
     let begun = Instant::now();
     let id = request_id(&api, &request);
     let method = request.method().clone();
-    let route = api.routes.at(request.uri().path()).map_or("none", |found| *found.value);
+    let route = api.routes.at(request.uri().path()).map_or("none", |found| found.value.path);
     let served = AssertUnwindSafe(serve(&api, router, request)).catch_unwind().await;
     let mut response = served.unwrap_or_else(panicked);
     write_problem(&mut response, &id);

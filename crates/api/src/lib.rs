@@ -70,7 +70,7 @@ pub(crate) struct Inner {
     in_progress: InProgress,
     metrics: Metrics,
     /// Which pattern a path is of.
-    routes: matchit::Router<&'static str>,
+    routes: matchit::Router<routes::Pattern>,
 }
 
 impl std::ops::Deref for Api {

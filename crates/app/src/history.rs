@@ -1,6 +1,6 @@
 //! A conversation's messages, by page.
 
-use dunlin_model::{ConversationId, Emoji, Head, InboxRow, MessageRow, Millis, N, Seq, UserId, limits};
+use dunlin_model::{Content, ConversationId, Emoji, Head, InboxRow, MessageRow, Metadata, Millis, N, Seq, UserId, limits};
 use dunlin_ports::{Order, SeqRange};
 
 use crate::{App, AppError, MemberView, PAGE_MAX, conversation::member_views, cursor};
@@ -8,6 +8,12 @@ use crate::{App, AppError, MemberView, PAGE_MAX, conversation::member_views, cur
 /// More than a page of messages has of a pair's reactions.
 pub(crate) const REACTIONS_MAX: usize = 10_000;
 const _: () = assert!(PAGE_MAX * 2 * limits::REACTIONS_PER_USER_MAX < REACTIONS_MAX);
+
+/// A page ends before this many bytes of contents, whatever was asked for, unless its first message alone has more. What has no bound,
+/// someone can make a server run out of memory with.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// How many messages are read at once, for the same reason.
+const PORTION: usize = 64;
 
 /// Which messages. All pages are newest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -202,15 +208,15 @@ impl Reader<'_> {
 
     async fn older_than(&self, before: Seq, limit: usize) -> Result<Stretch, AppError> {
         let mut range = SeqRange { after: self.floor, before: before.min(self.ceiling) };
-        let mut messages = Vec::new();
+        let (mut messages, portion) = (Vec::new(), PORTION.min(limit + 1));
         loop {
-            let found = self.app.store.messages(self.conversation, range, Order::NewestFirst, limit + 1).await?;
-            let end = found.len() <= limit;
+            let found = self.app.store.messages(self.conversation, range, Order::NewestFirst, portion).await?;
+            let end = found.len() < portion;
             range.before = found.last().map_or(range.before, |row| row.seq);
             messages.extend(self.visible(found).await?);
-            if end || messages.len() > limit {
-                let more = messages.len() > limit;
-                messages.truncate(limit);
+            let more = fitting(&messages, limit) < messages.len();
+            if end || more {
+                messages.truncate(fitting(&messages, limit));
                 return Ok(Stretch { messages, more });
             }
         }
@@ -218,15 +224,15 @@ impl Reader<'_> {
 
     async fn newer_than(&self, after: Seq, limit: usize) -> Result<Stretch, AppError> {
         let mut range = SeqRange { after: after.max(self.floor), before: self.ceiling };
-        let mut messages = Vec::new();
+        let (mut messages, portion) = (Vec::new(), PORTION.min(limit + 1));
         loop {
-            let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, limit + 1).await?;
-            let end = found.len() <= limit;
+            let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, portion).await?;
+            let end = found.len() < portion;
             range.after = found.last().map_or(range.after, |row| row.seq);
             messages.extend(self.visible(found).await?);
-            if end || messages.len() > limit {
-                let more = messages.len() > limit;
-                messages.truncate(limit);
+            let more = fitting(&messages, limit) < messages.len();
+            if end || more {
+                messages.truncate(fitting(&messages, limit));
                 messages.reverse();
                 return Ok(Stretch { messages, more });
             }
@@ -250,13 +256,13 @@ impl Reader<'_> {
         let beyond = self.app.store.index_from_time(self.conversation, at).await?.map_or(self.ceiling, |row| row.seq.min(self.ceiling));
         let (mut range, mut first) = (SeqRange { after: self.floor, before: beyond }, beyond);
         loop {
-            let rows = self.app.store.messages(self.conversation, range, Order::NewestFirst, PAGE_MAX).await?;
+            let rows = self.app.store.messages(self.conversation, range, Order::NewestFirst, PORTION).await?;
             match rows.iter().rfind(|row| row.created_at >= at) {
                 None => return Ok(first),
                 Some(row) => first = row.seq,
             }
             match rows.last() {
-                Some(last) if last.created_at >= at && rows.len() == PAGE_MAX => range.before = last.seq,
+                Some(last) if last.created_at >= at && rows.len() == PORTION => range.before = last.seq,
                 _ => return Ok(first),
             }
         }
@@ -269,13 +275,13 @@ impl Reader<'_> {
         let mut range = SeqRange { after: start.seq.previous().max(self.floor), before: self.ceiling };
         let mut messages = Vec::new();
         loop {
-            let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, PAGE_MAX).await?;
+            let found = self.app.store.messages(self.conversation, range, Order::OldestFirst, PORTION).await?;
             range.after = found.last().map_or(range.after, |row| row.seq);
-            let end = found.len() < PAGE_MAX || found.last().is_some_and(|row| row.n >= to);
+            let end = found.len() < PORTION || found.last().is_some_and(|row| row.n >= to);
             let wanted = found.into_iter().filter(|row| from <= row.n && row.n <= to).collect();
             messages.extend(self.visible(wanted).await?);
-            if end || messages.len() >= limit {
-                messages.truncate(limit);
+            if end || messages.len() >= limit || fitting(&messages, limit) < messages.len() {
+                messages.truncate(fitting(&messages, limit));
                 messages.reverse();
                 return Ok(messages);
             }
@@ -305,6 +311,18 @@ impl Reader<'_> {
         };
         Ok(rows.into_iter().filter(|row| hidden.binary_search(&row.seq).is_err()).map(view).collect())
     }
+}
+
+/// How many of the messages, from the first on, make a page.
+fn fitting(messages: &[MessageView], limit: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |view: &&MessageView| {
+        let entries = view.message.metadata.iter().flat_map(Metadata::entries);
+        bytes +=
+            view.message.current().map_or(0, Content::bytes_len) + entries.map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        bytes <= PAGE_BYTES_MAX
+    };
+    messages.iter().take(limit).take_while(fits).count().max(messages.len().min(limit).min(1))
 }
 
 /// The range that holds all rows.

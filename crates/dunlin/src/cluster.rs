@@ -150,6 +150,11 @@ impl ClusterNode {
         stuck.chain(others.into_iter().flatten()).chain(postgres).collect()
     }
 
+    /// Whether it projects some of the log.
+    pub fn has_share(&self) -> bool {
+        !self.shares.progress().is_empty()
+    }
+
     /// Whether messages can be sent here. They wait in the log for whatever else is away.
     pub fn is_serving(&self) -> bool {
         self.log.trouble().is_none() && !self.app.outcomes.is_overdue()

@@ -83,6 +83,19 @@ async fn person(server: &Server, id: &str) -> Client {
     server.client(&server.host().mint_token(id, &TokenBody::default()).await.unwrap().token)
 }
 
+/// Waits until it says so.
+async fn is_ready(server: &Server, expected: u16) {
+    let says = || {
+        let asked = Command::new("curl").args(["-s", "-o", "/dev/null", "-w", "%{http_code}", &format!("{}/readyz", server.url)]).output();
+        String::from_utf8(asked.unwrap().stdout).unwrap()
+    };
+    let begun = std::time::Instant::now();
+    while says() != expected.to_string() {
+        assert!(begun.elapsed() < HUNG, "/readyz never says {expected}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_only_reads_does_not_wait_for_a_disk_that_hangs() {
     let dir = tempfile::tempdir().unwrap();
@@ -108,6 +121,9 @@ async fn who_only_reads_does_not_wait_for_a_disk_that_hangs() {
             let health = tokio::time::timeout(HUNG, own.status("GET".parse().unwrap(), "/healthz", None::<&()>));
             assert_eq!(health.await.expect("a new connection is answered, too").unwrap(), 200);
         }
+        if round == 0 {
+            is_ready(&server, 503).await;
+        }
         assert!(!first.is_finished() && !second.is_finished(), "nothing is acknowledged before the disk has it");
         let waits = held.0.with_extension("waits");
         drop(held);
@@ -117,5 +133,6 @@ async fn who_only_reads_does_not_wait_for_a_disk_that_hangs() {
             assert_eq!(sent.outcome, Outcome::Accepted);
         }
     }
+    is_ready(&server, 200).await;
     assert_eq!(bea.unread().await.unwrap().messages, 26);
 }

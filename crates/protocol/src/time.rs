@@ -24,10 +24,12 @@ impl fmt::Display for Time {
 impl FromStr for Time {
     type Err = &'static str;
 
-    /// Any offset is understood; what is before 1970 is not.
+    /// Any offset is understood; what is before 1970 is not. Parts of a millisecond count as one: whatever is earlier than the one is
+    /// earlier than the other.
     fn from_str(text: &str) -> Result<Time, &'static str> {
         let at: Timestamp = text.parse().map_err(|_| "must be a time such as 2026-11-16T09:41:00.123Z")?;
-        let ms = u64::try_from(at.as_millisecond()).map_err(|_| "must not be before 1970")?;
+        let ns = u128::try_from(at.as_nanosecond()).map_err(|_| "must not be before 1970")?;
+        let ms = u64::try_from(ns.div_ceil(1_000_000)).map_err(|_| "must not be that late")?;
         Ok(Time(Millis(ms)))
     }
 }
@@ -55,6 +57,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(Time(Millis(ms))));
         }
         assert_eq!("2025-11-16T10:41:00.123+01:00".parse(), Ok(Time(Millis(1_763_286_060_123))));
+        assert_eq!("2025-11-16T09:41:00.1225Z".parse(), Ok(Time(Millis(1_763_286_060_123))));
         for wrong in ["", "yesterday", "2025-11-16", "1969-12-31T23:59:59Z", "2025-13-16T10:41:00Z"] {
             assert!(wrong.parse::<Time>().is_err(), "{wrong}");
         }

@@ -1,8 +1,11 @@
 //! The event log as one partition: our segmented log, with events as its payloads.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -13,6 +16,9 @@ use crate::log::{self, AppendError, Log, LogError, ReadLimit};
 
 /// What one read takes from the file at most, so that a batch of large events stays small in memory.
 const READ_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// A disk that takes so long for a sync is a trouble.
+const SYNC_HANGS: Duration = Duration::from_secs(5);
 
 pub struct EventLog {
     log: Arc<Log>,
@@ -27,6 +33,9 @@ impl EventLog {
     }
 
     pub fn trouble(&self) -> Option<String> {
+        if let Some(hangs) = self.log.syncing_for().filter(|&asked| asked >= SYNC_HANGS) {
+            return Some(format!("the log: the disk was asked to sync {} s ago and has not answered", hangs.as_secs()));
+        }
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

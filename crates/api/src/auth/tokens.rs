@@ -163,7 +163,7 @@ impl Verifier {
         let user = UserId::parse(&payload.sub).map_err(|why| refuse(Code::InvalidToken, format!("the token's sub {why}")))?;
         // A token from the future would outlive every revocation.
         if !(0.0..=(now_s() + LEEWAY_S as f64)).contains(&payload.iat) {
-            return Err(refuse(Code::InvalidToken, "the token's iat lies in the future"));
+            return Err(refuse(Code::InvalidToken, "the token's iat lies in the future, or before 1970"));
         }
         let may_write = match payload.scope.as_deref() {
             None => true,

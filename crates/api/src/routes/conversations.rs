@@ -95,7 +95,7 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response> {
     let conversation = extract::conversation(&conversation)?;
-    let messages = parameters.messages.map(|wanted| extract::limit(Some(wanted))).transpose()?;
+    let messages = parameters.messages.map(|wanted| extract::page_len("messages", wanted)).transpose()?;
     at_least(&api, parameters.at_least.as_deref()).await?;
     tagged(&headers, &view(&api, &caller, conversation, messages).await?)
 }

@@ -25,6 +25,8 @@ pub(super) async fn alive() -> impl IntoResponse {
 pub(super) async fn ready(State(api): State<Api>) -> impl IntoResponse {
     let Condition { is_serving, troubles: mut reasons } = (api.health)();
     reasons.extend(api.verifier.trouble());
+    // Two parts of a node may tell the same.
+    reasons.dedup();
     let (code, status) = match (is_serving, reasons.is_empty()) {
         (true, true) => (StatusCode::OK, "ready"),
         (true, false) => (StatusCode::OK, "degraded"),

@@ -12,12 +12,15 @@ mod users;
 
 use axum::{
     Json, Router,
-    http::{HeaderName, StatusCode, header},
+    http::{HeaderName, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use dunlin_app::Changed;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
-use utoipa::openapi::OpenApi;
+use utoipa::openapi::{
+    OpenApi, RefOr,
+    path::{Operation, Parameter, ParameterIn, PathItem},
+};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{Api, docs, layers, metrics, show};
@@ -39,16 +42,45 @@ fn documented(is_dev: bool) -> OpenApiRouter<Api> {
     operation.merge(v1())
 }
 
-/// Which pattern a path is of, for metrics: paths may name people, and there are endless ones.
-pub(crate) fn patterns(document: &OpenApi) -> matchit::Router<&'static str> {
+/// What is known of a path before its handler is called.
+#[derive(Default)]
+pub(crate) struct Pattern {
+    /// For metrics: paths may name people, and there are endless ones.
+    pub(crate) path: &'static str,
+    /// The methods of operations that take no parameters behind the question mark.
+    without_query: Vec<Method>,
+}
+
+impl Pattern {
+    pub(crate) fn takes_query(&self, method: &Method) -> bool {
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        !self.without_query.contains(method)
+    }
+}
+
+pub(crate) fn patterns(document: &OpenApi) -> matchit::Router<Pattern> {
     let mut patterns = matchit::Router::new();
-    let others = ["/openapi.json", "/docs"].map(str::to_owned);
-    for path in document.paths.paths.keys().cloned().chain(others) {
+    let others = ["/openapi.json", "/docs"].map(|path| (path, Vec::new()));
+    let documented = document.paths.paths.iter().map(|(path, item)| (path.as_str(), without_query(item)));
+    for (path, without_query) in documented.chain(others) {
         // As many as there are routes, for as long as the process lives.
-        let pattern: &'static str = path.clone().leak();
+        let pattern = Pattern { path: path.to_owned().leak(), without_query };
         patterns.insert(path, pattern).expect("the router has taken the same patterns");
     }
     patterns
+}
+
+fn without_query(item: &PathItem) -> Vec<Method> {
+    let operations = [
+        (Method::GET, &item.get),
+        (Method::PUT, &item.put),
+        (Method::POST, &item.post),
+        (Method::PATCH, &item.patch),
+        (Method::DELETE, &item.delete),
+    ];
+    let is_query = |parameter: &RefOr<Parameter>| matches!(parameter, RefOr::T(one) if matches!(one.parameter_in, ParameterIn::Query));
+    let takes_none = |operation: &Operation| !operation.parameters.iter().flatten().any(is_query);
+    operations.into_iter().filter(|(_, operation)| operation.as_ref().is_some_and(takes_none)).map(|(method, _)| method).collect()
 }
 
 /// Behind the gate: whoever comes here is known.

@@ -18,6 +18,7 @@ use dunlin_api::{
 };
 use dunlin_app::App;
 use dunlin_model::{Lease, Millis, Name, Scope, TaskName};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpSocket};
 use tracing::{info, warn};
 
@@ -55,6 +56,7 @@ impl Serve {
 
 /// `file` is the configuration file that names the shared secret, if one does.
 async fn serve(config: Config, file: Option<PathBuf>, is_dev: bool) -> anyhow::Result<ExitCode> {
+    let connections = Connections { max: connections_max(config.server.connections_max), ..Connections::default() };
     let listen = config.server.listen;
     let listener = bind(listen).with_context(|| format!("failed to listen on {listen}"))?;
     let node = Arc::new(Node::open(&config).await?);
@@ -70,7 +72,6 @@ async fn serve(config: Config, file: Option<PathBuf>, is_dev: bool) -> anyhow::R
         info!(sent, "the demo's conversations are there");
     }
     let service = service(&config, &node, verifier, is_dev);
-    let connections = Connections { max: config.server.connections_max, ..Connections::default() };
     // Before anyone is told that it serves: whoever is may tell it to stop.
     let hearing = tokio::spawn({
         let app = node.app().clone();
@@ -91,6 +92,20 @@ async fn serve(config: Config, file: Option<PathBuf>, is_dev: bool) -> anyhow::R
     node.stop().await.context("failed to stop in good order")?;
     ensure!(!is_outlived, "the log was reopened while this node ran, so it has ended: start it again");
     Ok(ExitCode::SUCCESS)
+}
+
+/// As many connections as the system lets this process have beside its files. It has fewer files open than it may, unless told otherwise.
+fn connections_max(wanted: usize) -> usize {
+    /// For the log, the state and engines.
+    const OTHERS: u64 = 768;
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let allowed = setrlimit(Resource::Nofile, raised).map_or(limit.current, |()| raised.current).unwrap_or(u64::MAX);
+    let room = usize::try_from(allowed.saturating_sub(OTHERS).max(allowed / 4)).unwrap_or(usize::MAX);
+    if room < wanted {
+        warn!(connections_max = wanted, allowed, room, "the system allows too few open files (ulimit -n): fewer connections are taken");
+    }
+    wanted.min(room)
 }
 
 /// With a queue in which a crowd that comes at once finds room: whoever does not tries again after a second.

@@ -120,6 +120,7 @@ async fn wrong_requests_are_told_what_is_wrong() {
         get("a large limit", &format!("{history}?limit=201"), 422, "invalid_field"),
         get("a limit that is none", &format!("{history}?limit=many"), 400, "malformed_request"),
         get("an unknown parameter", &format!("{history}?page=2"), 400, "malformed_request"),
+        get("a parameter where there is none", "/v1/me?page=2", 400, "malformed_request"),
         get("two ways at once", &format!("{history}?before=5&after=3"), 400, "malformed_request"),
         get("half a range", &format!("{history}?from_n=5"), 400, "malformed_request"),
         get("a range backwards", &format!("{history}?from_n=5&to_n=4"), 422, "invalid_field"),

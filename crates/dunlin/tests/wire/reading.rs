@@ -49,6 +49,40 @@ async fn every_way_into_a_history_meets_the_others() {
 }
 
 #[tokio::test]
+async fn a_page_of_large_messages_ends_early_and_the_next_goes_on() {
+    let server = Server::shared();
+    let (ann, bea) = server.two().await;
+    let large = "x".repeat(60_000);
+    let mut sent = Vec::new();
+    for number in 0..40 {
+        sent.push(ann.settled(ann.client.send(&bea.id, &number.to_string(), &large).await.unwrap()).await);
+    }
+    let (conversation, seq) = (&sent[0].conversation, |n: usize| sent[n - 1].seq.unwrap());
+    let (mut all, mut pages, mut cursor) = (Vec::new(), 0, None::<String>);
+    loop {
+        let query = bea.client.history(conversation).limit(200);
+        let page = match &cursor {
+            None => query.get().await.unwrap(),
+            Some(cursor) => query.cursor(cursor).get().await.unwrap(),
+        };
+        assert!((1..=17).contains(&page.data.len()), "a page has a mebibyte of texts at most, and this one {}", page.data.len());
+        all.extend(page.data.iter().map(|message| message.n));
+        pages += 1;
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!((all, pages), ((1..=40).rev().collect::<Vec<_>>(), 3));
+    let after = bea.client.history(conversation).limit(200).after(seq(5)).get().await.unwrap();
+    assert_eq!((after.data.last().unwrap().n, after.data.len(), after.prev.is_some()), (6, 17, true), "nearest first");
+    let around = bea.client.history(conversation).limit(200).around(seq(20)).get().await.unwrap();
+    assert!(around.data.iter().any(|message| message.n == 20) && around.next.is_some() && around.prev.is_some());
+    let range = bea.client.history(conversation).from_n(2).to_n(40).get().await.unwrap();
+    assert_eq!((range.data.last().unwrap().n, range.data.len(), range.prev.is_some()), (2, 17, true));
+}
+
+#[tokio::test]
 async fn an_inbox_is_paged_without_skipping_and_a_cursor_belongs_to_its_query() {
     let server = Server::shared();
     let ann = server.someone("ann").await;

@@ -11,6 +11,7 @@ mod end;
 mod error;
 mod options;
 mod prepare;
+mod pulse;
 mod queue;
 mod record;
 mod recover;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -39,6 +41,7 @@ use options::Clock;
 use options::{Backing, PAYLOAD_BYTES_MAX};
 pub use options::{Options, SEGMENT_BYTES, Verify};
 use prepare::Preparer;
+use pulse::Pulse;
 use queue::Queue;
 use record::record_bytes;
 pub use recover::Recovered;
@@ -71,6 +74,7 @@ pub struct Log {
     catalog: Arc<Catalog>,
     published: watch::Receiver<Durable>,
     disk: Arc<dyn Disk>,
+    pulse: Arc<Pulse>,
     writer: Arc<writer::Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// How many appends were written by their senders.
@@ -100,12 +104,14 @@ impl Log {
         let (epoch, salt) = (active.header.epoch, active.header.salt);
         let start_thread = |error| LogError::io("start a thread for", dir)(error);
         let preparer = Preparer::start(dir.to_owned(), options.segment_bytes, Arc::clone(&disk), options.backing.prepare_retry);
+        let pulse = Arc::new(Pulse::new());
         let writer = Writer {
             queue: Arc::clone(&queue),
             catalog: Arc::clone(&catalog),
             published: publisher,
             preparer: preparer.map_err(start_thread)?,
             disk: Arc::clone(&disk),
+            pulse: Arc::clone(&pulse),
             clock: options.clock,
             dir: dir.to_owned(),
             segment_bytes: options.segment_bytes,
@@ -129,6 +135,7 @@ impl Log {
             catalog,
             published,
             disk,
+            pulse,
             writer,
             thread: Mutex::new(Some(thread.map_err(start_thread)?)),
             alone: AtomicU32::new(0),
@@ -179,6 +186,11 @@ impl Log {
     /// Reads from a position on, which is neither trimmed nor ahead of the log.
     pub fn tail(&self, from: u64) -> Result<Tail, LogError> {
         Tail::new(self.dir.clone(), self.salt, Arc::clone(&self.catalog), self.published.clone(), from)
+    }
+
+    /// For how long the disk has been asked to sync what is being appended, if it is.
+    pub fn syncing_for(&self) -> Option<Duration> {
+        self.pulse.beats_since()
     }
 
     /// The next position that is not durable yet: everything below it is.

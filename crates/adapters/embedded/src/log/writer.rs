@@ -20,6 +20,7 @@ use tracing::{debug, error, warn};
 use super::catalog::Catalog;
 use super::error::{AppendError, is_full};
 use super::prepare::Preparer;
+use super::pulse::Pulse;
 use super::queue::{Queue, Reply, Request};
 use super::record::{self, Head, SEGMENT_HEADER_BYTES, SegmentHeader, record_bytes};
 use super::segment::{self, Disk, SegmentFile};
@@ -44,6 +45,7 @@ pub(super) struct Writer {
     pub published: watch::Sender<Durable>,
     pub preparer: Preparer,
     pub disk: Arc<dyn Disk>,
+    pub pulse: Arc<Pulse>,
     pub clock: Clock,
     pub dir: PathBuf,
     pub segment_bytes: u32,
@@ -171,7 +173,9 @@ impl Writer {
         match self.disk.write(&self.active.segment, &self.group.buffer, self.active.end) {
             Ok(()) => {
                 let start = Instant::now();
+                self.pulse.begin(start);
                 let synced = self.disk.sync(&self.active.segment);
+                self.pulse.end();
                 self.sync_time = (self.sync_time * 7 + start.elapsed()) / 8;
                 synced.map_err(|cause| self.breaks("sync", &cause, AppendError::Unknown))
             }
