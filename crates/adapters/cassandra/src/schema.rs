@@ -195,7 +195,7 @@ pub(crate) async fn check(session: &Session, options: &Options) -> Result<(), Co
 }
 
 /// None if there is nothing of ours.
-async fn version(session: &Session, keyspace: &str) -> Result<Option<usize>, ConnectError> {
+pub(crate) async fn version(session: &Session, keyspace: &str) -> Result<Option<usize>, ConnectError> {
     let result = session.query_unpaged(format!("SELECT version FROM {keyspace}.schema_versions WHERE id = 0"), ()).await;
     let result = match result {
         Err(ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, _))) => return Ok(None),

@@ -74,7 +74,7 @@ pub(crate) struct Shared {
 }
 
 pub struct Messages {
-    pub(crate) session: Session,
+    pub(crate) session: Arc<Session>,
     pub(crate) statements: Statements,
     pub(crate) feed_months: FeedMonths,
     pub(crate) buckets: Buckets,
@@ -82,7 +82,7 @@ pub struct Messages {
     /// How many requests may be under way.
     turns: Semaphore,
     places: Semaphore,
-    breaker: Breaker,
+    breaker: Arc<Breaker>,
     writes: AtomicU64,
     reads: AtomicU64,
     pub(crate) options: Options,
@@ -100,14 +100,14 @@ impl Messages {
         let statements = Statements::prepare(&session, &options.keyspace).await?;
         let turns = Semaphore::new(options.in_flight_max);
         Ok(Messages {
-            session,
+            session: Arc::new(session),
             statements,
             feed_months: FeedMonths::default(),
             buckets: Buckets::default(),
             shared: Shared::default(),
             turns,
             places: Semaphore::new(WAITING_MAX),
-            breaker: Breaker::new("Cassandra", PATIENCE),
+            breaker: Arc::new(Breaker::new("Cassandra", PATIENCE)),
             writes: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             options,
@@ -177,11 +177,28 @@ impl Messages {
         Ok(turn)
     }
 
+    /// Of what we keep, with the same consistency as everything.
+    fn ask_until_it_answers(&self) {
+        let (session, breaker, keyspace) = (Arc::downgrade(&self.session), Arc::clone(&self.breaker), self.options.keyspace.clone());
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Breaker::PAUSE).await;
+                // Gone with its store.
+                let Some(session) = session.upgrade().filter(|_| breaker.trouble().is_some()) else { return };
+                if schema::version(&session, &keyspace).await.is_ok() {
+                    breaker.answered();
+                }
+            }
+        });
+    }
+
     /// What came of a request, noted.
     fn answer<T>(&self, answer: Result<T, ExecutionError>, meaning: impl FnOnce(ExecutionError) -> StoreError) -> Result<T, StoreError> {
         match answer.map_err(meaning) {
             Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
-                self.breaker.failed(&error.to_string());
+                if self.breaker.failed(&error.to_string()) {
+                    self.ask_until_it_answers();
+                }
                 Err(error)
             }
             answered => {

@@ -82,6 +82,7 @@ impl Pool {
 
     /// The same as [`Pool::get`], for a transaction that writes.
     pub async fn get_to_write(self: &Arc<Pool>, deadline: Instant) -> Result<Loan, Fault> {
+        // Before the wait, too.
         self.breaker.check().map_err(Fault::Final)?;
         let until = deadline.min(Instant::now() + self.wait_max);
         let Ok(write) = timeout_at(until, Arc::clone(&self.writes).acquire_owned()).await else {
@@ -116,8 +117,40 @@ impl Pool {
         idle.pop()
     }
 
+    async fn connect(self: &Arc<Pool>, deadline: Instant) -> Result<Client, Fault> {
+        let reached = self.reach(deadline).await;
+        if let Err(fault) = &reached {
+            self.failed(&fault.why());
+        }
+        reached
+    }
+
+    /// Notes that it did not answer. Once that was so for too long, only this asks it, until it does.
+    fn failed(self: &Arc<Pool>, why: &str) {
+        if !self.breaker.failed(why) {
+            return;
+        }
+        let pool = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Breaker::PAUSE).await;
+                // Gone with its pool.
+                let Some(pool) = pool.upgrade().filter(|pool| pool.breaker.trouble().is_some()) else { return };
+                if pool.answers().await {
+                    pool.breaker.answered();
+                }
+            }
+        });
+    }
+
+    async fn answers(&self) -> bool {
+        let deadline = Instant::now() + self.wait_max;
+        let Ok(client) = self.reach(deadline).await else { return false };
+        timeout_at(deadline, client.simple_query("SELECT 1")).await.is_ok_and(|answer| answer.is_ok())
+    }
+
     /// To the first host that takes writes. One that hangs costs no more than a wait.
-    async fn connect(&self, deadline: Instant) -> Result<Client, Fault> {
+    async fn reach(&self, deadline: Instant) -> Result<Client, Fault> {
         let mut fault = Fault::Passing(format!("PostgreSQL {} has no host", self.name));
         for host in &self.hosts {
             let failed = match timeout_at(deadline.min(Instant::now() + self.wait_max), self.connect_to(host)).await {
@@ -130,7 +163,6 @@ impl Pool {
                 fault = failed;
             }
         }
-        self.breaker.failed(&fault.why());
         Err(fault)
     }
 
@@ -343,13 +375,13 @@ impl Loan {
             Ok(answer) => {
                 match &answer {
                     // It broke off.
-                    Err(error) if error.code().is_none() => self.pool.breaker.failed(&reason(error)),
+                    Err(error) if error.code().is_none() => self.pool.failed(&reason(error)),
                     _ => self.pool.breaker.answered(),
                 }
                 answer.map_err(|error| of_statement(&self.pool.name, &error))
             }
             Err(_) => {
-                self.pool.breaker.failed("no answer in time");
+                self.pool.failed("no answer in time");
                 Err(Fault::Passing(format!("PostgreSQL {} did not answer in time", self.pool.name)))
             }
         }

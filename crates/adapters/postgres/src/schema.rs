@@ -1,6 +1,6 @@
 //! The tables, and how older ones become these. Only forward: what this version does not know is refused.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 use tracing::info;
@@ -106,8 +106,21 @@ async fn found(options: &Options, pools: &[Arc<Pool>]) -> Result<(), StartError>
     Ok(())
 }
 
-/// Where shards are, if everything is as this program needs it.
+/// Where shards are, if everything is as this program needs it. Databases are asked one after the other, so one that is moved meanwhile may seem
+/// to be in two, or in none: what does not fit is looked at again.
 pub(crate) async fn check(pools: &[Arc<Pool>]) -> Result<(Map, Vec<Vec<Stay>>), StartError> {
+    const LOOKS_MAX: usize = 5;
+    const LOOK_AGAIN: Duration = Duration::from_millis(200);
+    for _ in 1..LOOKS_MAX {
+        match look(pools).await {
+            Err(StartError::Schema(SchemaError::Nowhere(_) | SchemaError::Doubled { .. })) => tokio::time::sleep(LOOK_AGAIN).await,
+            looked => return looked,
+        }
+    }
+    look(pools).await
+}
+
+async fn look(pools: &[Arc<Pool>]) -> Result<(Map, Vec<Vec<Stay>>), StartError> {
     let mut all = Vec::new();
     for pool in pools {
         check_frame(pool, &OF_DATABASE).await?;

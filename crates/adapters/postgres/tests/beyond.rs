@@ -173,6 +173,43 @@ async fn a_database_that_is_away_is_unavailable_within_the_calls_time_and_comes_
     directory.upsert_user(&id, UserChange::default(), Millis(5)).await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_back_is_noticed_however_many_ask_for_it() {
+    let (proxy, options, _) = behind_a_proxy().await;
+    let directory = Arc::new(open(&Options { call_timeout: Duration::from_millis(300), ..options }).await);
+    proxy.cut(Cut::Always, u32::MAX);
+    let callers: Vec<_> = (0..16)
+        .map(|number| {
+            let directory = Arc::clone(&directory);
+            tokio::spawn(async move {
+                let id = ids::user();
+                loop {
+                    // Both at once, as a request may: the first to be refused ends the other.
+                    let change = UserChange::default();
+                    let asked = async { tokio::try_join!(directory.user(&id), directory.upsert_user(&id, change, Millis(5))) };
+                    if asked.await.is_ok() {
+                        return number;
+                    }
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+        })
+        .collect();
+    let is_away = async |expected: bool| {
+        let until = Instant::now() + Duration::from_secs(60);
+        while directory.troubles().is_empty() == expected {
+            assert!(Instant::now() < until, "it never says that it is {}", if expected { "away" } else { "back" });
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    is_away(true).await;
+    proxy.cut(Cut::Never, 0);
+    is_away(false).await;
+    for caller in callers {
+        tokio::time::timeout(Duration::from_secs(60), caller).await.expect("everyone is served again").unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_host_that_hangs_is_left_for_the_next_within_one_call() {
     let (proxy, mut options, direct) = behind_a_proxy().await;
