@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::{
     args::TestRequest,
@@ -124,19 +124,19 @@ fn cluster(root: &Path) -> Result<()> {
     // They are downloaded and started while the tests are compiled.
     let (engines, built) = beside(|| engines::ensure(root, options), || run_cargo(root, &[TEST_ALL, &["--no-run"]].concat()));
     let engines = engines?;
-    let command = |profile: &str, args: &[&str]| {
+    // Tests on engines mostly wait: more of them at once than there are cores.
+    let run = |profile: &str, args: &[&str]| {
         let args = [TEST_ALL, args, &["--test-threads=4"]].concat();
         let line = format!("DUNLIN_TEST_PROFILE={profile} cargo {}", args.join(" "));
         let mut command = Command::new(cargo());
         command.args(args).envs(engines.env.iter().cloned()).env("DUNLIN_TEST_PROFILE", profile).current_dir(root);
         eprintln!("    {line}");
-        (line, command)
+        run_to_success(&line, &mut command)
     };
     let tested = built.and_then(|()| {
-        let (all, wire) = (command("embedded", &["--"]), command("cluster", &["--test", "wire", "--"]));
-        // Both mostly wait: for processes that they start, and for tables that are made for them.
-        let (wire, all) = beside(|| run_at_once(wire), || run_to_success(&all.0, &mut { all.1 }));
-        all.and(wire)
+        // One after the other: together they would ask more of two cores than engines stand.
+        run("embedded", &["--"])?;
+        run("cluster", &["--test", "wire", "--"])
     });
     // Last, for it hurts the engines.
     let tested = tested.and_then(|()| faults::short(root, &engines));
@@ -167,15 +167,6 @@ pub fn run_to_success(line: &str, command: &mut Command) -> Result<()> {
     if !status.success() {
         bail!("`{line}` ended with {status}");
     }
-    Ok(())
-}
-
-/// What it prints comes at its end, not in between what others print.
-fn run_at_once((line, mut command): (String, Command)) -> Result<()> {
-    let output = command.output().with_context(|| format!("failed to start `{line}`"))?;
-    eprint!("    {line}\n{}", String::from_utf8_lossy(&output.stderr));
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    ensure!(output.status.success(), "`{line}` ended with {}", output.status);
     Ok(())
 }
 

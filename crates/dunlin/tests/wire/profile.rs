@@ -2,7 +2,8 @@
 //! (`cargo xtask engines up` starts some). Each server then has a keyspace and a topic of its own.
 
 use std::{
-    env, fs,
+    env,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -62,6 +63,7 @@ impl Place {
         ];
         let environment = given.map(|(name, value)| (format!("DUNLIN_{name}"), value.to_owned())).to_vec();
         let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+        let _turn = turn_to_make_tables();
         let made = command.args(["schema", "apply"]).envs(environment.iter().cloned()).env("DUNLIN_LOG", "warn").output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         Place { keyspace, cassandra, postgres, environment, _folder: folder }
@@ -74,6 +76,13 @@ impl Place {
     pub fn say_to_postgres(&self, statement: &str) {
         say_to_postgres(&self.postgres, statement);
     }
+}
+
+/// Cassandra makes one table at a time. Whoever waits does so here, also for tests in other processes, and not in a request that would time out.
+fn turn_to_make_tables() -> File {
+    let file = File::create(env::temp_dir().join("dunlin-tests-make-tables.lock")).unwrap();
+    file.lock().unwrap();
+    file
 }
 
 /// As many as there are nodes, up to what one has in earnest.
@@ -127,6 +136,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         say_to_postgres(&self.postgres, &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.keyspace));
         let (node, statement) = (self.cassandra.clone(), format!("DROP KEYSPACE IF EXISTS {}", self.keyspace));
+        let _turn = turn_to_make_tables();
         let drop_keyspace = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
