@@ -214,9 +214,10 @@ impl Reader<'_> {
             let end = found.len() < portion;
             range.before = found.last().map_or(range.before, |row| row.seq);
             messages.extend(self.visible(found).await?);
-            let more = fitting(&messages, limit) < messages.len();
+            let fits = fitting(&messages, limit);
+            let more = fits < messages.len();
             if end || more {
-                messages.truncate(fitting(&messages, limit));
+                messages.truncate(fits);
                 return Ok(Stretch { messages, more });
             }
         }
@@ -230,9 +231,10 @@ impl Reader<'_> {
             let end = found.len() < portion;
             range.after = found.last().map_or(range.after, |row| row.seq);
             messages.extend(self.visible(found).await?);
-            let more = fitting(&messages, limit) < messages.len();
+            let fits = fitting(&messages, limit);
+            let more = fits < messages.len();
             if end || more {
-                messages.truncate(fitting(&messages, limit));
+                messages.truncate(fits);
                 messages.reverse();
                 return Ok(Stretch { messages, more });
             }
@@ -280,8 +282,9 @@ impl Reader<'_> {
             let end = found.len() < PORTION || found.last().is_some_and(|row| row.n >= to);
             let wanted = found.into_iter().filter(|row| from <= row.n && row.n <= to).collect();
             messages.extend(self.visible(wanted).await?);
-            if end || messages.len() >= limit || fitting(&messages, limit) < messages.len() {
-                messages.truncate(fitting(&messages, limit));
+            let fits = fitting(&messages, limit);
+            if end || messages.len() >= limit || fits < messages.len() {
+                messages.truncate(fits);
                 messages.reverse();
                 return Ok(messages);
             }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use dunlin_ports::Breaker;
-use futures::future::{join, join3};
+use futures::future::join;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout, timeout_at},
@@ -35,6 +35,8 @@ const PREPARED_MAX: usize = 128;
 
 /// How long a commit that is not confirmed keeps its connection. Not for ever: the server may hang, and another have taken its place.
 const LINGER_MAX: Duration = Duration::from_secs(600);
+
+type Answer<T> = Result<T, tokio_postgres::Error>;
 
 /// A value that a statement is given.
 pub type Given<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -305,32 +307,34 @@ impl Loan {
         let client = self.client();
         // Sent in this order.
         let both = join(client.query_typed(sql, given), client.batch_execute("COMMIT"));
-        match timeout_at(self.patience(), both).await {
-            Ok((Ok(rows), Ok(()))) => {
-                self.confirmed();
-                Ok(rows)
-            }
-            // The server has refused it, and so the transaction.
-            Ok((Err(error), _)) if error.code().is_some() => Err(of_statement(&self.pool.name, &error)),
-            Ok((Err(error), _) | (_, Err(error))) => Err(of_commit(&self.pool.name, &error)),
-            Err(_) => Err(self.unconfirmed()),
-        }
+        let ended = timeout_at(self.patience(), both).await.ok();
+        self.ended(ended)
     }
 
     /// What begins a transaction, a statement and the end, in one round trip. Nothing is committed if either fails.
     pub async fn transaction(self, begin: &str, sql: &str, given: &[Given<'_>]) -> Result<Vec<Row>, Fault> {
         let client = self.client();
+        let both = join(client.query_typed(sql, given), client.batch_execute("COMMIT"));
         // Sent in this order.
-        let all = join3(client.simple_query(begin), client.query_typed(sql, given), client.batch_execute("COMMIT"));
-        match timeout_at(self.patience(), all).await {
-            Ok((Ok(_), Ok(rows), Ok(()))) => {
+        let (begun, ended) = join(self.in_time(client.simple_query(begin)), timeout_at(self.patience(), both)).await;
+        match (begun, ended) {
+            // It is not a standby that is waited for. What was sent may still be done.
+            (Err(fault), Err(_)) => Err(Fault::Doubtful(fault.why())),
+            (_, ended) => self.ended(ended.ok()),
+        }
+    }
+
+    /// What came of a last statement and the commit behind it; none in time.
+    fn ended(self, ended: Option<(Answer<Vec<Row>>, Answer<()>)>) -> Result<Vec<Row>, Fault> {
+        match ended {
+            Some((Ok(rows), Ok(()))) => {
                 self.confirmed();
                 Ok(rows)
             }
             // The server has refused it, and so the transaction.
-            Ok((Err(error), ..) | (_, Err(error), _)) if error.code().is_some() => Err(of_statement(&self.pool.name, &error)),
-            Ok((Err(error), ..) | (_, Err(error), _) | (.., Err(error))) => Err(of_commit(&self.pool.name, &error)),
-            Err(_) => Err(self.unconfirmed()),
+            Some((Err(error), _)) if error.code().is_some() => Err(of_statement(&self.pool.name, &error)),
+            Some((Err(error), _) | (_, Err(error))) => Err(of_commit(&self.pool.name, &error)),
+            None => Err(self.unconfirmed()),
         }
     }
 

@@ -43,7 +43,6 @@ fn documented(is_dev: bool) -> OpenApiRouter<Api> {
 }
 
 /// What is known of a path before its handler is called.
-#[derive(Default)]
 pub(crate) struct Pattern {
     /// For metrics: paths may name people, and there are endless ones.
     pub(crate) path: &'static str,
