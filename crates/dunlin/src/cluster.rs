@@ -5,7 +5,10 @@ use std::{
     fs,
     os::unix::fs::DirBuilderExt as _,
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -43,6 +46,8 @@ pub struct ClusterNode {
     /// If users are there.
     postgres: Option<Arc<dunlin_postgres::Directory>>,
     shares: Arc<Shares>,
+    /// How many other nodes there are where none is expected.
+    unexpected: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
     /// Hear what other nodes tell, and look for what nobody told.
     is_outlived: watch::Receiver<bool>,
@@ -112,13 +117,17 @@ impl ClusterNode {
             let shares = Arc::clone(&shares);
             async move { copies.keep(&shares).await }
         }));
+        let unexpected = Arc::<AtomicUsize>::default();
+        if !config.engines.several_nodes {
+            helping.push(tokio::spawn(watch_alone(Arc::clone(&unexpected), kafka(config)?)));
+        }
         tokio::spawn({
             let shares = Arc::clone(&shares);
             // Gone with its receiver once it has ended.
             async move { projector.run_shares(&shares, stopped).await }
         });
         info!(%node, "this node has joined");
-        Ok(ClusterNode { app, messages, log, redis, postgres, shares, stop, is_outlived, helping })
+        Ok(ClusterNode { app, messages, log, redis, postgres, shares, unexpected, stop, is_outlived, helping })
     }
 
     /// Waits until the log was reopened without this node, which then must end: it would go on with the numbers of the old one.
@@ -146,8 +155,10 @@ impl ClusterNode {
         });
         let postgres = self.postgres.iter().flat_map(|postgres| postgres.troubles());
         let clock = clocks::trouble("Kafka", self.log.skew_ms());
-        let others = [self.shares.trouble(), self.log.trouble(), clock, self.messages.trouble(), redis, parked, overdue];
-        stuck.chain(others.into_iter().flatten()).chain(postgres).collect()
+        let unexpected = self.unexpected.load(Ordering::Relaxed);
+        let unexpected = (unexpected > 0).then(|| format!("engines.several_nodes is off, but there are other nodes ({unexpected})"));
+        let rest = [self.shares.trouble(), self.log.trouble(), clock, self.messages.trouble(), redis, parked, overdue, unexpected];
+        stuck.chain(rest.into_iter().flatten()).chain(postgres).collect()
     }
 
     /// Whether it projects some of the log.
@@ -204,6 +215,16 @@ async fn alone(config: &Config) -> Result<()> {
         );
         info!(others, "there are other nodes, or they were killed just now");
         tokio::time::sleep(LOOK_AGAIN_SOON).await;
+    }
+}
+
+/// Two that start at the same moment don't see each other, and one that is told to be one of several does not look.
+async fn watch_alone(unexpected: Arc<AtomicUsize>, log: dunlin_kafka::Options) {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        if let Ok(nodes) = dunlin_kafka::nodes(&log).await {
+            unexpected.store(nodes.saturating_sub(1), Ordering::Relaxed);
+        }
     }
 }
 

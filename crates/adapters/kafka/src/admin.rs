@@ -21,6 +21,9 @@ use crate::{
 /// An answer that is late may still come within the time that is left, but gets this long in any case.
 const ANSWER_WAIT_MIN: Duration = Duration::from_secs(1);
 
+/// How librdkafka ends its words about a broker that took no connection.
+const NEVER_CONNECTED: &str = "in state CONNECT)";
+
 /// The reasons come after the error, one by one.
 const REASONS_WAIT: Duration = Duration::from_millis(100);
 
@@ -119,17 +122,21 @@ fn not_answered(brokers: &str, error: &KafkaError, context: &Context) -> OpenErr
         KafkaError::AdminOp(code) => Some(*code),
         error => error.rdkafka_error_code(),
     };
-    match code {
-        Some(RDKafkaErrorCode::UnsupportedFeature) => return OpenError::TooOld { brokers, why: sentence(error) },
-        // A listener that wants TLS or a password hangs up without a word.
-        Some(RDKafkaErrorCode::BrokerTransportFailure) if context.trouble().is_none() => {
-            let why = "it hangs up, as one does that expects TLS or a password: look at kafka.tls and kafka.sasl".to_owned();
-            return OpenError::Away { brokers, why };
-        }
-        _ => {}
+    let trouble = context.trouble();
+    // A listener that wants TLS or a password hangs up. Whether librdkafka has words for that depends on who was faster.
+    let hangs_up =
+        code == Some(RDKafkaErrorCode::BrokerTransportFailure) && trouble.as_ref().is_none_or(|trouble| !trouble.contains(NEVER_CONNECTED));
+    let why = trouble.unwrap_or_else(|| sentence(error));
+    if code == Some(RDKafkaErrorCode::UnsupportedFeature) {
+        OpenError::TooOld { brokers, why: sentence(error) }
+    } else if context.is_not_let_in() {
+        OpenError::NotLetIn { brokers, why }
+    } else if hangs_up {
+        let why = format!("it hangs up, as one does that expects TLS or a password ({why}): look at kafka.tls and kafka.sasl");
+        OpenError::Away { brokers, why }
+    } else {
+        OpenError::Away { brokers, why }
     }
-    let why = context.trouble().unwrap_or_else(|| sentence(error));
-    if context.is_not_let_in() { OpenError::NotLetIn { brokers, why } } else { OpenError::Away { brokers, why } }
 }
 
 #[cfg(test)]
@@ -145,8 +152,17 @@ mod tests {
         assert!(told(of(RDKafkaErrorCode::OperationTimedOut), &context).starts_with("Kafka at here:1 does not answer"));
         assert!(told(of(RDKafkaErrorCode::BrokerTransportFailure), &context).contains("kafka.tls and kafka.sasl"));
         assert!(told(of(RDKafkaErrorCode::UnsupportedFeature), &context).starts_with("Kafka at here:1 is too old"));
+        let transport = || of(RDKafkaErrorCode::BrokerTransportFailure);
+        context.error(KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure), "Send failed: Broken pipe (after 2ms in state UP)");
+        let hung_up = told(transport(), &context);
+        assert!(hung_up.contains("Broken pipe") && hung_up.contains("kafka.tls and kafka.sasl"), "{hung_up}");
+        context.error(KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure), "Connection refused (after 0ms in state CONNECT)");
+        let away = told(transport(), &context);
+        assert!(away.contains("does not answer: Connection refused") && !away.contains("kafka.sasl"), "{away}");
         context.error(KafkaError::Global(RDKafkaErrorCode::Authentication), "SASL: no");
-        let refused = told(of(RDKafkaErrorCode::OperationTimedOut), &context);
-        assert!(refused.starts_with("Kafka at here:1 does not let us in: SASL: no; look at kafka.sasl"), "{refused}");
+        for error in [of(RDKafkaErrorCode::OperationTimedOut), transport()] {
+            let refused = told(error, &context);
+            assert!(refused.starts_with("Kafka at here:1 does not let us in: SASL: no; look at kafka.sasl"), "{refused}");
+        }
     }
 }

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+use std::process::Command;
+
 mod copies;
 mod misconfigured;
 #[path = "../support/node.rs"]
@@ -14,3 +16,10 @@ mod secured;
 mod several_nodes;
 mod shards;
 mod unparked;
+
+/// For a call that comes to an end: a start that is not refused goes on for ever.
+fn dunlin() -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["120", env!("CARGO_BIN_EXE_dunlin")]);
+    command
+}

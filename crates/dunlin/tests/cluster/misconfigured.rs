@@ -5,6 +5,7 @@ use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
     process::{Command, Output},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -13,6 +14,8 @@ use dunlin_model::Millis;
 use dunlin_ports::Clock;
 
 use crate::{node::Node, profile::Place};
+
+const ALONE: (&str, &str) = ("DUNLIN_ENGINES_SEVERAL_NODES", "false");
 
 /// What is wrong with the configuration, and what the refusal must say.
 struct Mistake<'a> {
@@ -25,7 +28,7 @@ fn place() -> Place {
 }
 
 fn dunlin(place: &Place, arguments: &[&str], given: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+    let mut command = crate::dunlin();
     command.args(arguments).envs(place.environment.iter().cloned()).env("DUNLIN_LOG", "debug").envs(given.iter().copied());
     command.output().unwrap()
 }
@@ -42,6 +45,21 @@ fn refused(place: &Place, Mistake { given, told }: Mistake<'_>) -> String {
     assert!(!data.exists(), "nothing was written");
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     why
+}
+
+/// Waits until a page of the node has these words.
+fn soon(node: &Node, page: &str, words: &str) {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut command = Command::new("curl");
+        command.args(["-s", &format!("{}{page}", node.url)]).args(["-H", &format!("Authorization: Bearer {}", node.key.as_ref().unwrap())]);
+        let answer = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        if answer.contains(words) {
+            return;
+        }
+        assert!(Instant::now() < until, "{answer}");
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]
@@ -85,9 +103,22 @@ async fn a_schema_of_another_version_is_refused() {
 fn a_node_that_would_be_alone_does_not_start_beside_another() {
     let place = place();
     let dir = tempfile::tempdir().unwrap();
-    let _other = Node::start(&place, &dir.path().join("data"));
-    let given = &[("DUNLIN_ENGINES_SEVERAL_NODES", "false")];
+    let other = Node::start(&place, &dir.path().join("data"));
+    soon(&other, "/metrics", "dunlin_partitions 4");
+    let given = &[ALONE];
     refused(&place, Mistake { given, told: &["engines.several_nodes is off, but there are other nodes (1) on topic", &place.keyspace] });
+}
+
+#[test]
+fn a_node_that_was_alone_says_that_another_has_come() {
+    let mut place = place();
+    let dir = tempfile::tempdir().unwrap();
+    place.environment.push((ALONE.0.to_owned(), ALONE.1.to_owned()));
+    let alone = Node::start(&place, &dir.path().join("alone"));
+    soon(&alone, "/readyz", "\"ready\"");
+    place.environment.pop();
+    let _other = Node::start(&place, &dir.path().join("other"));
+    soon(&alone, "/readyz", "engines.several_nodes is off, but there are other nodes (1)");
 }
 
 #[test]

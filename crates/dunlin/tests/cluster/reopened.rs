@@ -31,7 +31,7 @@ impl Cluster {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+        let mut command = crate::dunlin();
         command.args(arguments).arg("--data").arg(&self.data).envs(self.place.environment.iter().cloned()).env("DUNLIN_LOG", "error");
         // Whoever is asked gets no answer.
         command.stdin(Stdio::null());

@@ -2,7 +2,6 @@
 //! then comes back as if nothing had been: everything that was acknowledged is there once, in order, and counted right.
 
 use std::{
-    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -97,7 +96,7 @@ async fn nodes_that_die_and_nodes_that_return_lose_and_double_nothing() {
     nodes.truncate(1);
     nodes[0].signal("-TERM");
     assert!(nodes[0].process.wait().unwrap().success(), "a node leaves in good order");
-    let mut check = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+    let mut check = crate::dunlin();
     let checked = check.arg("check").arg("--data").arg(&data).envs(place.environment.iter().cloned()).output().unwrap();
     println!("{}", String::from_utf8_lossy(&checked.stdout));
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));

@@ -1,7 +1,7 @@
 //! Shards and server keys in PostgreSQL, from the command line. Needs no other engine: DUNLIN_TEST_POSTGRES names one, in which databases are
 //! made.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf};
 
 use dunlin::{cluster, config::Config};
 use tempfile::TempDir;
@@ -58,7 +58,7 @@ impl Place {
 
     /// What it prints, or how it fails.
     fn dunlin(&self, args: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+        let mut command = crate::dunlin();
         let done = command.args(args).arg("--config").arg(&self.config).env("DUNLIN_LOG", "warn").output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if done.status.success() { Ok(text(&done.stdout)) } else { Err(text(&done.stderr)) }

@@ -1,10 +1,6 @@
 //! What an older node set aside comes back by `dunlin unpark` while others run.
 
-use std::{
-    process::{Command, Output},
-    sync::Arc,
-    time::Duration,
-};
+use std::{process::Output, sync::Arc, time::Duration};
 
 use dunlin::{config::Config, life};
 use dunlin_app::{Order, Outcomes, Progress, Projector, Rules};
@@ -77,7 +73,7 @@ async fn what_an_older_node_set_aside_comes_back_while_others_run() {
         clients.push(Client::new(nodes[0].url.parse().unwrap(), &token));
     }
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dunlin"));
+        let mut command = crate::dunlin();
         command.args(arguments).arg("--data").arg(&data).envs(place.environment.iter().cloned());
         command.env("DUNLIN_LOG", "error").output().unwrap()
     };

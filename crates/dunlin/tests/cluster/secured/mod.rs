@@ -99,12 +99,8 @@ fn in_redis(secrets: &Secrets, nodes: &[String]) -> Variables {
 }
 
 fn dunlin(place: &Place, arguments: &[&str], given: &[(&str, String)]) -> Output {
-    // A start that is not refused goes on for ever.
-    let mut command = Command::new("timeout");
-    command
-        .args([HUNG.as_secs().to_string().as_str(), env!("CARGO_BIN_EXE_dunlin")])
-        .args(arguments)
-        .envs(place.environment.iter().cloned());
+    let mut command = crate::dunlin();
+    command.args(arguments).envs(place.environment.iter().cloned());
     command.env("DUNLIN_LOG", "trace").envs(given.iter().cloned()).output().unwrap()
 }
 
