@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use dunlin_app::{App, Copies, Order, Outcomes, Projector, Rules, Shares, Ticks};
+use dunlin_app::{App, Copies, Order, Outcomes, Projector, Rules, Seldom, Shares, Ticks};
 use dunlin_embedded::{RandomIds, SystemClock};
 use dunlin_model::{Epoch, Millis, NodeId, Partition};
 use dunlin_ports::{Clock, Directory, Ephemeral, EventLog as _, IdGen, MessageStore, SessionBus};
@@ -229,10 +229,15 @@ async fn watch_alone(unexpected: Arc<AtomicUsize>, log: dunlin_kafka::Options) {
 }
 
 async fn listen(outcomes: Arc<Outcomes>, bus: Arc<dyn SessionBus>) {
+    static UNHEARD: Seldom = Seldom::new();
     loop {
         match outcomes.listen(&*bus).await {
             Ok(()) => return,
-            Err(error) => warn!(%error, "other nodes can't be heard; outcomes are looked up"),
+            Err(error) => {
+                if let Some(unsaid) = UNHEARD.now() {
+                    warn!(%error, unsaid, "other nodes can't be heard; outcomes are looked up");
+                }
+            }
         }
         tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
     }

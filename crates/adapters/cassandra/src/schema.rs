@@ -1,9 +1,10 @@
 //! The tables, and how an older schema becomes this one. Only forward: a schema that this version does not know is refused.
 
-use std::{collections::BTreeMap, fmt::Display, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, sync::Arc, time::Duration};
 
 use scylla::{
     client::session::Session,
+    cluster::Node,
     errors::{DbError, ExecutionError, RequestAttemptError},
 };
 use tracing::info;
@@ -135,6 +136,10 @@ pub enum SchemaError {
         "{keyspace} is replicated as {found}, the configuration says {wanted}: alter the keyspace and repair it, or mend the configuration"
     )]
     Replication { keyspace: String, found: String, wanted: String },
+    #[error("Cassandra has {nodes} nodes in {datacenter}, too few for the {replicas} replicas that the configuration asks for")]
+    TooFewNodes { datacenter: String, nodes: usize, replicas: u32 },
+    #[error("the keyspace {keyspace} is not what its schema version {VERSION} says, a table was dropped or altered: {why}")]
+    Altered { keyspace: String, why: String },
 }
 
 /// Everything that `apply` would say to an empty cluster.
@@ -151,6 +156,7 @@ pub async fn apply(options: &Options) -> Result<(), ConnectError> {
 async fn bring_forward(options: &Options) -> Result<(), ConnectError> {
     // Tables take their time, the more of them are made at once.
     let session = connect(&Options { request_timeout: STATEMENT_MAX, ..options.clone() }).await?;
+    may_be_made(&session, options).await?;
     run(&session, &create_keyspace(options)).await?;
     session.use_keyspace(&options.keyspace, true).await.map_err(refused)?;
     run(&session, VERSIONS).await?;
@@ -171,6 +177,27 @@ async fn bring_forward(options: &Options) -> Result<(), ConnectError> {
     Ok(())
 }
 
+/// A keyspace that is there must have the replicas that are asked for; a new one must have nodes for them, or it could not be written to.
+async fn may_be_made(session: &Session, options: &Options) -> Result<(), ConnectError> {
+    if let Some(found) = replication(session, &options.keyspace).await? {
+        return has_replication(options, found);
+    }
+    let cluster = session.get_cluster_state();
+    for (datacenter, replicas) in &options.replication {
+        let is_there = |node: &&Arc<Node>| node.datacenter.as_deref() == Some(datacenter);
+        let nodes = cluster.get_nodes_info().iter().filter(is_there).count();
+        if nodes < usize::try_from(*replicas).unwrap_or(usize::MAX) {
+            return Err(SchemaError::TooFewNodes { datacenter: datacenter.clone(), nodes, replicas: *replicas }.into());
+        }
+    }
+    Ok(())
+}
+
+fn has_replication(options: &Options, found: String) -> Result<(), ConnectError> {
+    let (keyspace, wanted) = (options.keyspace.clone(), replication_of(options));
+    if found == wanted { Ok(()) } else { Err(SchemaError::Replication { keyspace, found, wanted }.into()) }
+}
+
 /// Deletes the keyspace with all that is in it.
 pub async fn delete(options: &Options) -> Result<(), ConnectError> {
     let session = connect(&Options { request_timeout: STATEMENT_MAX, ..options.clone() }).await?;
@@ -181,10 +208,7 @@ pub async fn delete(options: &Options) -> Result<(), ConnectError> {
 pub(crate) async fn check(session: &Session, options: &Options) -> Result<(), ConnectError> {
     let keyspace = options.keyspace.clone();
     let Some(found) = replication(session, &keyspace).await? else { return Err(SchemaError::Missing(keyspace).into()) };
-    let wanted = replication_of(options);
-    if found != wanted {
-        return Err(SchemaError::Replication { keyspace, found, wanted }.into());
-    }
+    has_replication(options, found)?;
     match version(session, &keyspace).await? {
         None => Err(SchemaError::Missing(keyspace).into()),
         Some(found @ 1..=NOT_KNOWN_ANY_MORE) => Err(SchemaError::TooOld { keyspace, found }.into()),

@@ -1,8 +1,12 @@
 //! Everything that is said to Cassandra, prepared once.
 
-use scylla::{client::session::Session, statement::prepared::PreparedStatement};
+use scylla::{
+    client::session::Session,
+    errors::{DbError, PrepareError, RequestAttemptError},
+    statement::prepared::PreparedStatement,
+};
 
-use crate::ConnectError;
+use crate::{ConnectError, SchemaError};
 
 macro_rules! message_columns {
     () => {
@@ -26,7 +30,7 @@ macro_rules! statements {
 
         impl Statements {
             pub async fn prepare(session: &Session, keyspace: &str) -> Result<Statements, ConnectError> {
-                Ok(Statements { $($name: prepare(session, &in_keyspace($text, keyspace)).await?,)* })
+                Ok(Statements { $($name: prepare(session, $text, keyspace).await?,)* })
             }
         }
 
@@ -115,8 +119,14 @@ fn in_keyspace(text: &str, keyspace: &str) -> String {
     text.replacen(before_table, &format!("{before_table}{keyspace}."), 1)
 }
 
-async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement, ConnectError> {
-    let mut statement = session.prepare(text).await.map_err(|error| ConnectError::Statement(format!("{text}: {error}")))?;
+async fn prepare(session: &Session, text: &str, keyspace: &str) -> Result<PreparedStatement, ConnectError> {
+    let text = in_keyspace(text, keyspace);
+    let mut statement = session.prepare(&*text).await.map_err(|error| match error {
+        PrepareError::AllAttemptsFailed { first_attempt: RequestAttemptError::DbError(DbError::Invalid, why) } => {
+            SchemaError::Altered { keyspace: keyspace.to_owned(), why }.into()
+        }
+        error => ConnectError::Statement(format!("{text}: {error}")),
+    })?;
     // Every write may be made again: so the driver may, on another node.
     statement.set_is_idempotent(true);
     Ok(statement)

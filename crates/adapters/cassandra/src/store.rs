@@ -277,7 +277,8 @@ pub(crate) async fn connect(options: &Options) -> Result<Session, ConnectError> 
         .keepalive_interval(SILENCE_MAX)
         .keepalive_timeout(SILENCE_MAX)
         .default_execution_profile_handle(profile.into_handle())
-        .fetch_full_schema_metadata(false);
+        .fetch_full_schema_metadata(false)
+        .refresh_metadata_on_auto_schema_agreement(false);
     if !options.user.is_empty() {
         builder = builder.user(&options.user, &options.password);
     }

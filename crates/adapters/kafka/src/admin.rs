@@ -6,7 +6,7 @@ use rdkafka::{
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
     client::DefaultClientContext,
     consumer::{BaseConsumer, Consumer as _},
-    error::{KafkaError, RDKafkaErrorCode},
+    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
     types::RDKafkaRespErr,
 };
 use tokio::runtime::Handle;
@@ -21,8 +21,11 @@ use crate::{
 /// An answer that is late may still come within the time that is left, but gets this long in any case.
 const ANSWER_WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// How librdkafka ends its words about a broker that took no connection.
-const NEVER_CONNECTED: &str = "in state CONNECT)";
+/// In librdkafka's words about a broker that took no connection; how often it said so may follow.
+const NEVER_CONNECTED: &str = "in state CONNECT";
+
+/// How long librdkafka is left alone with a question: it tries on until its time is over, also with a password that was refused.
+const TURN: Duration = Duration::from_secs(1);
 
 /// The reasons come after the error, one by one.
 const REASONS_WAIT: Duration = Duration::from_millis(100);
@@ -47,18 +50,18 @@ impl Admin<'_> {
     }
 
     pub fn members(&self, group: &str) -> Result<usize, OpenError> {
-        let groups = self.asking.fetch_group_list(Some(group), self.time_left()).map_err(|error| self.away(&error))?;
+        let groups = self.ask(|turn| self.asking.fetch_group_list(Some(group), turn))?;
         Ok(groups.groups().iter().map(|group| group.members().len()).sum())
     }
 
     pub fn topic(&self) -> Result<Topic, OpenError> {
         let name = &self.options.topic;
-        let metadata = self.asking.fetch_metadata(Some(name), self.time_left()).map_err(|error| self.away(&error))?;
+        let metadata = self.ask(|turn| self.asking.fetch_metadata(Some(name), turn))?;
         let found = metadata.topics().first().filter(|topic| !topic.partitions().is_empty());
         let Some(found) = found else {
             return Err(match metadata.topics().first().and_then(|topic| topic.error()) {
                 None | Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) => OpenError::NoTopic(name.clone()),
-                Some(error) => self.away(&KafkaError::MetadataFetch(error.into())),
+                Some(error) => self.away(&KafkaError::MetadataFetch(error.into()), Waited::ForAnAnswer),
             });
         };
         Ok(Topic {
@@ -77,7 +80,7 @@ impl Admin<'_> {
             Some(Err(code)) => Err(KafkaError::AdminOp(code)),
             None => Err(KafkaError::AdminOp(RDKafkaErrorCode::UnknownTopicOrPartition)),
         });
-        let entries = described.map_err(|error| self.away(&error))?.entries;
+        let entries = described.map_err(|error| self.away(&error, Waited::InVain))?.entries;
         Ok(entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))).collect())
     }
 
@@ -97,13 +100,29 @@ impl Admin<'_> {
 
     pub fn delete(&self) -> Result<(), OpenError> {
         let answer = Handle::current().block_on(self.admin.delete_topics(&[&self.options.topic], &self.admin_options()));
-        answer.map(drop).map_err(|error| self.away(&error))
+        answer.map(drop).map_err(|error| self.away(&error, Waited::InVain))
+    }
+
+    /// In turns, so that who is not let in hears of it before the time is over.
+    fn ask<T>(&self, question: impl Fn(Duration) -> KafkaResult<T>) -> Result<T, OpenError> {
+        loop {
+            let (asked, turn) = (Instant::now(), self.time_left().min(TURN));
+            let error = match question(turn) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let waited = if asked.elapsed() >= turn { Waited::InVain } else { Waited::ForAnAnswer };
+            let error = self.away(&error, waited);
+            if waited == Waited::ForAnAnswer || matches!(error, OpenError::NotLetIn { .. }) || Instant::now() >= self.until {
+                return Err(error);
+            }
+        }
     }
 
     /// With what librdkafka said beside its error, which is rarely more than "timed out".
-    fn away(&self, error: &KafkaError) -> OpenError {
+    fn away(&self, error: &KafkaError, waited: Waited) -> OpenError {
         while self.asking.poll(REASONS_WAIT).is_some() {}
-        not_answered(&self.options.brokers, error, &self.context)
+        not_answered(&self.options.brokers, error, waited, &self.context)
     }
 
     fn admin_options(&self) -> AdminOptions {
@@ -115,7 +134,15 @@ impl Admin<'_> {
     }
 }
 
-fn not_answered(brokers: &str, error: &KafkaError, context: &Context) -> OpenError {
+/// Until an error came.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    /// The time was over.
+    InVain,
+    ForAnAnswer,
+}
+
+fn not_answered(brokers: &str, error: &KafkaError, waited: Waited, context: &Context) -> OpenError {
     let brokers = brokers.to_owned();
     // The crate tells none of this one.
     let code = match error {
@@ -123,16 +150,21 @@ fn not_answered(brokers: &str, error: &KafkaError, context: &Context) -> OpenErr
         error => error.rdkafka_error_code(),
     };
     let trouble = context.trouble();
-    // A listener that wants TLS or a password hangs up. Whether librdkafka has words for that depends on who was faster.
-    let hangs_up =
-        code == Some(RDKafkaErrorCode::BrokerTransportFailure) && trouble.as_ref().is_none_or(|trouble| !trouble.contains(NEVER_CONNECTED));
-    let why = trouble.unwrap_or_else(|| sentence(error));
+    // A listener that wants TLS or a password hangs up. Whether librdkafka has words for that depends on who was faster; without, it is
+    // told from one that only keeps silent by not having taken all the time.
+    let hangs_up = code == Some(RDKafkaErrorCode::BrokerTransportFailure)
+        && trouble.as_ref().map_or(waited == Waited::ForAnAnswer, |trouble| !trouble.contains(NEVER_CONNECTED));
+    let why = trouble.unwrap_or_else(|| match waited {
+        Waited::InVain => "nothing came back in all the time that there was".to_owned(),
+        Waited::ForAnAnswer => sentence(error),
+    });
     if code == Some(RDKafkaErrorCode::UnsupportedFeature) {
         OpenError::TooOld { brokers, why: sentence(error) }
     } else if context.is_not_let_in() {
         OpenError::NotLetIn { brokers, why }
     } else if hangs_up {
-        let why = format!("it hangs up, as one does that expects TLS or a password ({why}): look at kafka.tls and kafka.sasl");
+        let why =
+            format!("it hangs up, as one does that expects TLS or a password, or is no Kafka ({why}): look at kafka.tls and kafka.sasl");
         OpenError::Away { brokers, why }
     } else {
         OpenError::Away { brokers, why }
@@ -148,7 +180,7 @@ mod tests {
     #[test]
     fn who_does_not_answer_is_away_too_old_or_does_not_let_us_in() {
         let (context, of) = (Context::default(), |code| KafkaError::AdminOp(code));
-        let told = |error, context| not_answered("here:1", &error, context).to_string();
+        let told = |error, context| not_answered("here:1", &error, Waited::ForAnAnswer, context).to_string();
         assert!(told(of(RDKafkaErrorCode::OperationTimedOut), &context).starts_with("Kafka at here:1 does not answer"));
         assert!(told(of(RDKafkaErrorCode::BrokerTransportFailure), &context).contains("kafka.tls and kafka.sasl"));
         assert!(told(of(RDKafkaErrorCode::UnsupportedFeature), &context).starts_with("Kafka at here:1 is too old"));
@@ -156,9 +188,13 @@ mod tests {
         context.error(KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure), "Send failed: Broken pipe (after 2ms in state UP)");
         let hung_up = told(transport(), &context);
         assert!(hung_up.contains("Broken pipe") && hung_up.contains("kafka.tls and kafka.sasl"), "{hung_up}");
-        context.error(KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure), "Connection refused (after 0ms in state CONNECT)");
-        let away = told(transport(), &context);
-        assert!(away.contains("does not answer: Connection refused") && !away.contains("kafka.sasl"), "{away}");
+        let silent = not_answered("here:1", &transport(), Waited::InVain, &Context::default()).to_string();
+        assert!(silent.contains("nothing came back") && !silent.contains("kafka.sasl"), "{silent}");
+        for refused in ["(after 0ms in state CONNECT)", "(after 0ms in state CONNECT, 5 identical error(s) suppressed)"] {
+            context.error(KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure), &format!("Connection refused {refused}"));
+            let away = told(transport(), &context);
+            assert!(away.contains("does not answer: Connection refused") && !away.contains("kafka.sasl"), "{away}");
+        }
         context.error(KafkaError::Global(RDKafkaErrorCode::Authentication), "SASL: no");
         for error in [of(RDKafkaErrorCode::OperationTimedOut), transport()] {
             let refused = told(error, &context);

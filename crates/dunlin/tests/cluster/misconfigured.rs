@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     io::{Read as _, Write as _},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     process::{Command, Output},
     thread,
     time::{Duration, Instant},
@@ -66,7 +66,6 @@ fn soon(node: &Node, page: &str, words: &str) {
 fn an_engine_that_is_away_or_made_otherwise_is_refused() {
     let place = place();
     let mistakes = [
-        Mistake { given: &[("DUNLIN_KAFKA_BROKERS", "127.0.0.1:1")], told: &["Kafka at 127.0.0.1:1 does not answer", "refused"] },
         Mistake { given: &[("DUNLIN_KAFKA_TOPIC", "nowhere")], told: &["topic `nowhere` does not exist", "dunlin schema apply"] },
         Mistake { given: &[("DUNLIN_KAFKA_PARTITIONS", "5")], told: &["it has 4 partitions, it must have exactly 5"] },
         Mistake { given: &[("DUNLIN_KAFKA_REPLICAS", "3")], told: &["has 1 replicas, it must have at least 3"] },
@@ -80,6 +79,49 @@ fn an_engine_that_is_away_or_made_otherwise_is_refused() {
     for mistake in mistakes {
         refused(&place, mistake);
     }
+}
+
+/// Each takes as long as a broker gets to come up.
+#[test]
+fn a_kafka_that_is_away_is_not_said_to_want_a_password() {
+    let place = place();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap().to_string();
+    let aways = [("127.0.0.1:1", "Connection refused"), ("nowhere.invalid:9092", "Failed to resolve"), (&*silent, "nothing came back")];
+    thread::scope(|scope| {
+        for (brokers, told) in aways {
+            let place = &place;
+            scope.spawn(move || {
+                let told = [&*format!("Kafka at {brokers} does not answer"), told];
+                let why = refused(place, Mistake { given: &[("DUNLIN_KAFKA_BROKERS", brokers)], told: &told });
+                assert!(!why.lines().last().unwrap().contains("kafka.sasl"), "{why}");
+            });
+        }
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_not_be_made_is_refused_before_anything_is() {
+    let place = place();
+    let session = scylla::client::session_builder::SessionBuilder::new().known_nodes(place.cassandra.split(',')).build().await.unwrap();
+    let other = format!("{}_other", place.keyspace);
+    let is_refused = |given: &[(&str, &str)], told: &str| {
+        let output = dunlin(&place, &["schema", "apply"], given);
+        let why = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{given:?}: {why}");
+        assert!(why.lines().last().unwrap().contains(told), "{given:?}: {why}");
+    };
+    let in_other = ("DUNLIN_CASSANDRA_KEYSPACE", &*other);
+    is_refused(&[in_other, ("DUNLIN_CASSANDRA_REPLICAS", "9")], "in dc1, too few for the 9 replicas that the configuration asks for");
+    is_refused(&[in_other, ("DUNLIN_KAFKA_BROKERS", "127.0.0.1:1")], "Kafka at 127.0.0.1:1 does not answer");
+    let found = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let found = session.query_unpaged(found, (&other,)).await.unwrap().into_rows_result().unwrap();
+    assert_eq!(found.rows_num(), 0, "nothing was made");
+
+    is_refused(&[("DUNLIN_CASSANDRA_REPLICAS", "9")], "the configuration says dc1: 9");
+    session.query_unpaged(format!("DROP TABLE {}.feed", place.keyspace), ()).await.unwrap();
+    is_refused(&[], "is not what its schema version");
+    refused(&place, Mistake { given: &[], told: &["a table was dropped or altered"] });
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,6 +19,8 @@ use rdkafka::{
 use crate::{node::Node, profile::Place};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// At any port: someone may be at the usual one.
+const SERVE: &[&str] = &["serve", "--listen", "127.0.0.1:0"];
 
 struct Cluster {
     place: Place,
@@ -169,9 +171,9 @@ async fn a_log_that_was_lost_is_refused_until_it_is_reopened_and_nothing_of_the_
     cluster.refused(&["schema", "apply"], "is gone, and stop all nodes first");
     stop(node);
     cluster.joined(0).await;
-    cluster.refused(&["serve"], "does not exist: run `dunlin schema apply`");
+    cluster.refused(SERVE, "does not exist: run `dunlin schema apply`");
     cluster.make_topic_anew();
-    cluster.refused(&["serve"], "stop all nodes and run `dunlin log reopen`");
+    cluster.refused(SERVE, "stop all nodes and run `dunlin log reopen`");
     cluster.refused(&["schema", "check"], "is not the log that the state was made from");
     let unanswered = cluster.run(&["log", "reopen"]);
     let said = String::from_utf8(unanswered.stdout).unwrap();
@@ -179,7 +181,7 @@ async fn a_log_that_was_lost_is_refused_until_it_is_reopened_and_nothing_of_the_
         unanswered.status.code() == Some(1) && said.contains("epoch 3 would begin") && said.ends_with("nothing was changed\n"),
         "{said}"
     );
-    cluster.refused(&["serve"], "dunlin log reopen");
+    cluster.refused(SERVE, "dunlin log reopen");
     let said = cluster.done(&["log", "reopen", "--yes"]);
     assert!(said.contains("that go on where the state ends: 0") && said.contains("epoch 3 has begun"), "{said}");
 
