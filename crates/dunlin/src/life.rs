@@ -55,10 +55,12 @@ async fn open_any(config: &Config) -> Result<(Messages, EventLog, Life)> {
 /// Makes tables and topic, or brings them to this version. The log's first life begins with them.
 pub async fn make(config: &Config) -> Result<()> {
     let (cassandra, kafka) = (cluster::cassandra(config)?, cluster::kafka(config)?);
+    // Before anything is made: whether Kafka answers at all.
+    let has_topic = dunlin_kafka::has_topic(&kafka).await.context("the log")?;
     dunlin_cassandra::schema::apply(&cassandra).await.context("the message store")?;
     let store = Messages::open(cassandra).await.context("the message store")?;
     let life = store.life().await.context("the message store")?;
-    if life.is_some() && !dunlin_kafka::has_topic(&kafka).await.context("the log")? {
+    if life.is_some() && !has_topic {
         // They would go on in the new one with the numbers of the old one.
         let nodes = dunlin_kafka::nodes(&kafka).await.context("the log")?;
         ensure!(nodes == 0, "topic {} is gone, and {}", kafka.topic, running(nodes));

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
 use super::{Lane, Projected, ProjectedOutcome, Rules, drive};
-use crate::{outcomes::Outcomes, send_status::outcome_of};
+use crate::{Seldom, outcomes::Outcomes, send_status::outcome_of};
 
 /// How many events are judged together at most. The more, the more of them share writes; the longer the first of them waits, and the more
 /// memory they take: about 5 KB each, for two batches.
@@ -245,8 +245,11 @@ impl Projector {
         }
         self.outcomes.settle(here);
         for (node, notices) in elsewhere {
-            if let Err(error) = self.bus.publish(node, notices).await {
-                warn!(%node, %error, "outcomes were not told; the node will look for them itself");
+            static UNTOLD: Seldom = Seldom::new();
+            if let Err(error) = self.bus.publish(node, notices).await
+                && let Some(unsaid) = UNTOLD.now()
+            {
+                warn!(%node, %error, unsaid, "outcomes were not told; the node will look for them itself");
             }
         }
     }
