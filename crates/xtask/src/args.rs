@@ -29,7 +29,7 @@ Commands:
           unless told): no answer may be a 5xx or one that the document does not tell. Installs schemathesis from PyPI into target/.
   engines up [--set SET] [--s3] [--full-jit] | down | status | logs [ENGINE] | kill NAME… | start NAME… | promote
           The engines of a cluster on this machine, without containers: installs what is missing, starts it on free ports of the
-          loopback with its data in a temporary folder, and waits until each answers. Their addresses are then in target/engines/env.
+          loopback with its data in memory, or a temporary folder, and waits until each answers. Their addresses are then in target/engines/env.
             up            does nothing if they are up; starts anew if one of them has died
               --set small   Cassandra, Kafka, PostgreSQL, three Redis masters (unless told)
               --set full    three Cassandra nodes, three Kafka brokers, PostgreSQL with a synchronous standby, six Redis nodes, S3

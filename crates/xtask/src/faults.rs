@@ -5,7 +5,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
     time::Instant,
 };
 
@@ -105,7 +104,7 @@ fn faults(root: &Path, engines: &Engines, arguments: &[&str], seconds: Option<u3
     let of_workspace =
         ["test", "--workspace", "--locked", "--features", ENGINES, "--test", "faults", "--", "--nocapture", "--test-threads=1"];
     let line = format!("cargo {} {}", of_workspace.join(" "), arguments.join(" "));
-    let mut command = Command::new(cargo());
+    let mut command = cargo();
     command.args(of_workspace).args(arguments).current_dir(root).envs(engines.env.iter().cloned());
     command.env("DUNLIN_FAULTS_FOLDER", folder(root));
     command.env("DUNLIN_XTASK", std::env::current_exe().context("failed to find this program")?);

@@ -33,11 +33,12 @@ impl Need {
     pub const ALL: [Need; 6] = [Need::Toolchain, Need::Rustfmt, Need::Clippy, Need::CCompiler, Need::Git, Need::Curl];
 
     fn is_met(self, root: &Path, pinned: &str) -> bool {
-        let version = |program: &str, args: &[&str]| output(Command::new(program).args(args).current_dir(root));
+        let of = |command: &mut Command, args: &[&str]| output(command.args(args).current_dir(root));
+        let version = |program: &str, args: &[&str]| of(&mut Command::new(program), args);
         match self {
-            Need::Toolchain => version(&cargo(), &["--version"]).is_some_and(|line| is_version(&line, pinned)),
-            Need::Rustfmt => version(&cargo(), &["fmt", "--version"]).is_some(),
-            Need::Clippy => version(&cargo(), &["clippy", "--version"]).is_some(),
+            Need::Toolchain => of(&mut cargo(), &["--version"]).is_some_and(|line| is_version(&line, pinned)),
+            Need::Rustfmt => of(&mut cargo(), &["fmt", "--version"]).is_some(),
+            Need::Clippy => of(&mut cargo(), &["clippy", "--version"]).is_some(),
             Need::CCompiler => {
                 // Build scripts honour CC, which may carry a wrapper: `ccache gcc`.
                 let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());

@@ -30,7 +30,7 @@ pub fn run(root: &Path, examples: u32) -> Result<()> {
         succeed(Command::new(place.join("bin/pip")).args(["install", "--quiet", &format!("schemathesis=={VERSION}")]))?;
     }
     eprintln!("==> building");
-    succeed(Command::new(cargo()).args(["build", "--locked", "-p", "dunlin"]).current_dir(root))?;
+    succeed(cargo().args(["build", "--locked", "-p", "dunlin"]).current_dir(root))?;
 
     let data = place.join("data");
     if data.exists() {

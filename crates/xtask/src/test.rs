@@ -49,7 +49,7 @@ pub fn crash(root: &Path, rounds: u32) -> Result<()> {
     let args = ["test", "--locked", "--release", "-p", "dunlin", "--test", "crash", "--", "--nocapture"];
     let line = format!("DUNLIN_CRASH_ROUNDS={rounds} cargo {}", args.join(" "));
     eprintln!("    {line}");
-    run_to_success(&line, Command::new(cargo()).args(args).env("DUNLIN_CRASH_ROUNDS", rounds.to_string()).current_dir(root))
+    run_to_success(&line, cargo().args(args).env("DUNLIN_CRASH_ROUNDS", rounds.to_string()).current_dir(root))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,7 @@ fn cluster(root: &Path) -> Result<()> {
     let run = |profile: &str, args: &[&str]| {
         let args = [TEST_ALL, args, &["--test-threads=4"]].concat();
         let line = format!("DUNLIN_TEST_PROFILE={profile} cargo {}", args.join(" "));
-        let mut command = Command::new(cargo());
+        let mut command = cargo();
         command.args(args).envs(engines.env.iter().cloned()).env("DUNLIN_TEST_PROFILE", profile).current_dir(root);
         eprintln!("    {line}");
         run_to_success(&line, &mut command)
@@ -159,7 +159,7 @@ fn cargo_test(extra: &[String]) -> Vec<&str> {
 fn run_cargo(root: &Path, args: &[&str]) -> Result<()> {
     let line = format!("cargo {}", args.join(" "));
     eprintln!("    {line}");
-    run_to_success(&line, Command::new(cargo()).args(args).current_dir(root))
+    run_to_success(&line, cargo().args(args).current_dir(root))
 }
 
 pub fn run_to_success(line: &str, command: &mut Command) -> Result<()> {

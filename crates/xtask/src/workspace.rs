@@ -42,7 +42,7 @@ pub enum DependencyKind {
 impl Workspace {
     pub fn load(root: &Path) -> Result<Workspace> {
         let args = ["metadata", "--format-version", "1", "--locked", "--all-features"];
-        let output = Command::new(cargo()).args(args).current_dir(root).output().context("failed to start `cargo metadata`")?;
+        let output = cargo().args(args).current_dir(root).output().context("failed to start `cargo metadata`")?;
         if !output.status.success() {
             bail!("`cargo {}` ended with {}:\n{}", args.join(" "), output.status, String::from_utf8_lossy(&output.stderr).trim_end());
         }
@@ -94,9 +94,18 @@ impl Dependency {
     }
 }
 
-/// The cargo that runs this program, so that its children use the same toolchain.
-pub fn cargo() -> String {
-    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+/// The cargo that runs this program, so that its children use the same toolchain. It is not told of this crate what `cargo run` tells: build
+/// scripts that look at it (ring's) would run again after every call of cargo by hand, and whatever uses them be compiled again.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_this_crate(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn is_of_this_crate(name: &str) -> bool {
+    ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|of_crate| name.starts_with(of_crate))
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str> {
@@ -139,6 +148,17 @@ pub mod tests {
         let own = workspace.ours().find(|package| package.name == "xtask").unwrap();
         assert_eq!(own.folder(), workspace.root.join("crates/xtask"));
         assert!(workspace.theirs().any(|package| package.name == "serde_json"));
+    }
+
+    #[test]
+    fn cargo_is_not_told_of_this_crate() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "cargo tells its tests");
+        let removed: Vec<_> = cargo().get_envs().map(|(name, value)| (name.to_owned(), value.is_none())).collect();
+        assert!(
+            removed.contains(&("CARGO_MANIFEST_DIR".into(), true)) && removed.contains(&("CARGO_PKG_NAME".into(), true)),
+            "{removed:?}"
+        );
+        assert!(!is_of_this_crate("CARGO_HOME") && !is_of_this_crate("CARGO_TARGET_DIR"));
     }
 
     #[test]

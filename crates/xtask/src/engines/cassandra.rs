@@ -24,8 +24,8 @@ pub const LOCK: &str = include_str!("../../engines/cassandra.lock");
 const CONFIG: &str = include_str!("../../engines/cassandra.yaml");
 const LOGBACK: &str = include_str!("../../engines/logback.xml");
 const JVM_ARGS: &str = include_str!("../../engines/jvm17.args");
-/// A write is answered after it is on disk, together with those of the same 10 ms: a single node that is killed loses nothing.
-const SYNC_IN_GROUPS: &str = "commitlog_sync: group\ncommitlog_sync_group_window: 10ms";
+/// A write is answered after it is on disk, together with those of the same millisecond: a single node that is killed loses nothing.
+const SYNC_IN_GROUPS: &str = "commitlog_sync: group\ncommitlog_sync_group_window: 1ms";
 /// Cassandra's default, with which clusters run: what was answered is on disk within 10 s, and on other replicas before.
 const SYNC_NOW_AND_THEN: &str = "commitlog_sync: periodic\ncommitlog_sync_period: 10000ms";
 /// Measures objects for Cassandra.

@@ -12,6 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 mod cassandra;
+mod folder;
 mod given;
 mod jars;
 mod kafka;
@@ -79,7 +80,9 @@ pub fn ensure(root: &Path, options: Options) -> Result<Engines> {
         match health(&state) {
             Ok(()) if state.options.cover(options) => return Ok(Engines::of(state, false)),
             Ok(()) => bail!("another set is up ({}); stop it first: `cargo xtask engines down`", state.options),
-            Err(reason) => progress.say(&format!("not all engines are well ({reason}); stopping the others, to start anew")),
+            Err(reason) => {
+                progress.say(&format!("not all engines are well ({reason}); stopping the others, to start anew without what they stored"))
+            }
         }
         stop(&place, &state)?;
         ours = state.own_env();

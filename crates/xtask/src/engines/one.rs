@@ -92,7 +92,7 @@ fn meant(state: &State, targets: &[Target]) -> Result<Vec<Process>> {
             }
             Target::Role(role) => vec![in_role(state, role)?],
         };
-        ensure!(!found.is_empty(), "{target:?} was not started here; `cargo xtask engines status` lists what was");
+        ensure!(!found.is_empty(), "{target} was not started here; `cargo xtask engines status` lists what was");
         meant.extend(found);
     }
     Ok(meant)

@@ -28,6 +28,16 @@ pub enum Target {
     Role(Role),
 }
 
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Target::All(engine) => f.write_str(engine.name()),
+            Target::Node(engine, node) => write!(f, "{}-{node}", engine.name()),
+            Target::Role(role) => f.write_str(Role::ALL.iter().find(|(_, named)| *named == role).map_or("it", |(name, _)| name)),
+        }
+    }
+}
+
 /// What one node of several is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {

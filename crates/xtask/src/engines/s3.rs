@@ -38,7 +38,9 @@ pub fn install(cache: &Path, progress: &Progress) -> Result<S3> {
         progress.say(&format!("s3: compiling versitygw {VERSION} into {}; this takes some minutes, once", folder.display()));
         // Compiled beside and renamed: a program that is there is whole.
         let beside = folder.join("new");
-        programs::succeed(Command::new(go).args(["install", &format!("{MODULE}@{VERSION}")]).env("GOBIN", &beside))?;
+        // Without inlining it compiles in two thirds of the time, and nobody measures it.
+        let args = ["install", "-gcflags=all=-l", &format!("{MODULE}@{VERSION}")];
+        programs::succeed(Command::new(go).args(args).env("GOBIN", &beside))?;
         fs::rename(beside.join("versitygw"), &program).context("failed to rename versitygw")?;
         let _ = fs::remove_dir(beside);
     }

@@ -16,7 +16,7 @@ use std::{
 use anyhow::{Context, Error, Result};
 
 use super::{
-    Engine, Options, Place, Process, Progress, State, cassandra, given, jars, kafka,
+    Engine, Options, Place, Process, Progress, State, cassandra, folder, given, jars, kafka,
     ports::Ports,
     postgres,
     process::{self, Line},
@@ -53,8 +53,9 @@ pub fn start(place: &Place, options: Options, ours: &[(String, String)], progres
     let _ = fs::remove_dir_all(place.logs());
     fs::create_dir_all(place.logs()).with_context(|| format!("failed to make {}", place.logs().display()))?;
 
-    let state = State { options, folder: new_folder()?, ready: false, processes: Vec::new(), env };
+    let state = State { options, folder: new_folder(&folder::parent(options.jit))?, ready: false, processes: Vec::new(), env };
     state.save(place)?;
+    progress.say(&format!("their data is in {}", state.folder.display()));
     let guard = Guard::new(&state.folder)?;
     let start = Start {
         place,
@@ -96,9 +97,9 @@ fn install(engine: Engine, progress: &Progress) -> Result<Box<dyn Program>> {
 }
 
 /// Open to the users as whom engines run, whatever the caller's umask; nobody else can have made it.
-fn new_folder() -> Result<PathBuf> {
+fn new_folder(parent: &Path) -> Result<PathBuf> {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    let folder = std::env::temp_dir().join(format!("{FOLDER_PREFIX}{}-{}", std::process::id(), now.as_millis()));
+    let folder = parent.join(format!("{FOLDER_PREFIX}{}-{}", std::process::id(), now.as_millis()));
     programs::make_open_folder(&folder)?;
     Ok(folder)
 }
