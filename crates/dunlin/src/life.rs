@@ -55,8 +55,11 @@ async fn open_any(config: &Config) -> Result<(Messages, EventLog, Life)> {
 /// Makes tables and topic, or brings them to this version. The log's first life begins with them.
 pub async fn make(config: &Config) -> Result<()> {
     let (cassandra, kafka) = (cluster::cassandra(config)?, cluster::kafka(config)?);
-    // Before anything is made: whether Kafka answers at all.
+    // Before anything is made: whether Kafka answers, and would have room for the topic.
     let has_topic = dunlin_kafka::has_topic(&kafka).await.context("the log")?;
+    if !has_topic {
+        dunlin_kafka::could_create_topic(&kafka).await.context("the log")?;
+    }
     dunlin_cassandra::schema::apply(&cassandra).await.context("the message store")?;
     let store = Messages::open(cassandra).await.context("the message store")?;
     let life = store.life().await.context("the message store")?;

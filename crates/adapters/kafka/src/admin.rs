@@ -85,14 +85,27 @@ impl Admin<'_> {
     }
 
     pub fn create(&self, properties: &[(&str, String)]) -> Result<(), OpenError> {
+        self.ask_to_create(properties, &self.admin_options())
+    }
+
+    /// Whether Kafka would create it. Nothing is created.
+    pub fn could_create(&self, properties: &[(&str, String)]) -> Result<(), OpenError> {
+        self.ask_to_create(properties, &self.admin_options().validate_only(true))
+    }
+
+    fn ask_to_create(&self, properties: &[(&str, String)], admin_options: &AdminOptions) -> Result<(), OpenError> {
         let not_created = |why: String| OpenError::NotCreated { topic: self.options.topic.clone(), why };
         let partitions = i32::try_from(self.options.partitions).map_err(|error| not_created(error.to_string()))?;
         let replication = TopicReplication::Fixed(i32::from(self.options.replicas));
         let topic = NewTopic::new(&self.options.topic, partitions, replication);
         let topic = properties.iter().fold(topic, |topic, (name, value)| topic.set(name, value));
-        let answer = Handle::current().block_on(self.admin.create_topics([&topic], &self.admin_options()));
+        let answer = Handle::current().block_on(self.admin.create_topics([&topic], admin_options));
         match answer.map_err(|error| not_created(sentence(&error)))?.into_iter().next() {
             Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
+            Some(Err((_, RDKafkaErrorCode::InvalidReplicationFactor))) => Err(not_created(format!(
+                "Kafka has too few brokers for the {} replicas that the configuration asks for",
+                self.options.replicas
+            ))),
             Some(Err((_, code))) => Err(not_created(code.to_string())),
             _ => Ok(()),
         }

@@ -20,4 +20,4 @@ pub use error::OpenError;
 pub use event_log::{EventLog, topic_of};
 pub use options::Options;
 pub use reader::Extent;
-pub use topic::{create_topic, delete_topic, has_topic, nodes};
+pub use topic::{could_create_topic, create_topic, delete_topic, has_topic, nodes};

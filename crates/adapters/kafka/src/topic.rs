@@ -22,6 +22,12 @@ pub async fn create_topic(options: &Options) -> Result<(), OpenError> {
     blocking(move || create(&options)).await
 }
 
+/// Whether `create_topic` would be let. Nothing is created.
+pub async fn could_create_topic(options: &Options) -> Result<(), OpenError> {
+    let options = options.clone();
+    blocking(move || Admin::new(&options, Instant::now() + OPEN_WAIT)?.could_create(&properties(&options))).await
+}
+
 /// Whether the topic is there, whatever it is like.
 pub async fn has_topic(options: &Options) -> Result<bool, OpenError> {
     match check_topic(options).await {

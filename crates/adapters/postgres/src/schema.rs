@@ -71,12 +71,10 @@ pub fn statements() -> Vec<String> {
 /// Makes what is missing and brings the rest to this version. Repeatable, and so many may do it at once.
 pub async fn apply(options: &Options) -> Result<(), StartError> {
     server::within_start_max(async {
-        let (pools, lookup) = server::pools(options)?;
-        server::check(&lookup, options.require_synchronous).await?;
+        let (pools, lookup) = reach(options).await?;
         told(&lookup, bring_forward(&lookup, &OF_LOOKUP).await)?;
         check_lookup(&lookup).await?;
         for pool in &pools {
-            server::check(pool, options.require_synchronous).await?;
             told(pool, bring_forward(pool, &OF_DATABASE).await)?;
         }
         found(options, &pools).await?;
@@ -86,6 +84,19 @@ pub async fn apply(options: &Options) -> Result<(), StartError> {
         check(&pools).await.map(drop)
     })
     .await
+}
+
+/// Whether every database lets us in and is such as `apply` can use.
+pub async fn may_apply(options: &Options) -> Result<(), StartError> {
+    server::within_start_max(reach(options)).await.map(drop)
+}
+
+async fn reach(options: &Options) -> Result<(Vec<Arc<Pool>>, Arc<Pool>), StartError> {
+    let (pools, lookup) = server::pools(options)?;
+    for pool in std::iter::once(&lookup).chain(&pools) {
+        server::check(pool, options.require_synchronous).await?;
+    }
+    Ok((pools, lookup))
 }
 
 /// Makes the shards, where there have never been any.

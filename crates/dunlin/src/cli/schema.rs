@@ -50,6 +50,11 @@ impl Schema {
         };
         runtime()?.block_on(async {
             if let Schema::Apply(_) = self {
+                // Before anything is made anywhere.
+                if let Some(postgres) = &postgres {
+                    dunlin_postgres::schema::may_apply(postgres).await.context("the directory")?;
+                }
+                blobs::check(&config).await?;
                 life::make(&config).await?;
                 if let Some(postgres) = &postgres {
                     dunlin_postgres::schema::apply(postgres).await.context("the directory")?;

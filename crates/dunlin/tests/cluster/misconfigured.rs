@@ -114,6 +114,14 @@ async fn what_can_not_be_made_is_refused_before_anything_is() {
     let in_other = ("DUNLIN_CASSANDRA_KEYSPACE", &*other);
     is_refused(&[in_other, ("DUNLIN_CASSANDRA_REPLICAS", "9")], "in dc1, too few for the 9 replicas that the configuration asks for");
     is_refused(&[in_other, ("DUNLIN_KAFKA_BROKERS", "127.0.0.1:1")], "Kafka at 127.0.0.1:1 does not answer");
+    is_refused(
+        &[in_other, ("DUNLIN_KAFKA_TOPIC", "another"), ("DUNLIN_KAFKA_REPLICAS", "9")],
+        "topic `another` was not created: Kafka has too few brokers for the 9 replicas",
+    );
+    is_refused(
+        &[in_other, ("DUNLIN_POSTGRES_LOOKUP", "postgres://postgres@127.0.0.1:1/postgres")],
+        "failed to ask the PostgreSQL database lookup",
+    );
     let found = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let found = session.query_unpaged(found, (&other,)).await.unwrap().into_rows_result().unwrap();
     assert_eq!(found.rows_num(), 0, "nothing was made");
